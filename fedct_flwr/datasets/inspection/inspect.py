@@ -13,7 +13,7 @@ from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection import columns, table_one
 from fedct_flwr.datasets.inspection.cells import Cells, Column, Kind, columns_of_tables
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
-from fedct_flwr.datasets.inspection.labels import few_records, leakage, of_classes
+from fedct_flwr.datasets.inspection.labels import few_records, of_classes
 from fedct_flwr.datasets.inspection.table_one import Row, TableOne
 from fedct_flwr.datasets.tables import class_name
 from fedct_flwr.types import SiloName
@@ -89,36 +89,26 @@ def inspect_tables(
         on_outcome = filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
         take_out = "take the records out whose outcome is not known"
         found += [replace(each, fix=take_out) if each.code == "missing-as-number" else each for each in on_outcome]
-        # Classes of a number to predict are its halves.
-        middle = np.median(np.concatenate([cells.ordered for cells in answers.values()] or [np.zeros(1)]))
-        y = {silo: (cells.numbers > middle).astype(np.int64) for silo, cells in answers.items() if not any(texts)}
-        every = ["below", "above"]
     else:
         # As they are read: a study's class "True" is what a file means by "true".
         means = {class_name(name): meant for name, meant in (mapping or {name: name for name in agreed}).items()}
         named = {silo: _classes(cells, means) for silo, cells in answers.items()}
         counts = {silo: Counter(own[own != ""].tolist()) for silo, own in named.items()}
-        every = sorted({name for own in counts.values() for name in own})
-        if every:
+        if any(counts.values()):
             found += of_classes(counts, agreed, label, redaction)
             rows = [table_one.of_classes(counts, label)]
-        # Records without a label are refused elsewhere, and of no class here.
-        y = {silo: np.searchsorted(every, own) for silo, own in named.items() if not (own == "").any()}
     categories, days = frozenset(settings.categories), dated(public)
     for column in columns_of_tables(features, silos):
         rows.append(table_one.row_of(column.trained))
         here = [*columns.of_public(column, redaction, categories, days)]
         here = here or [each for silo in column.silos for each in columns.of_silo(column, silo, redaction)]
         if all(each.severity is not Severity.REFUSED for each in here):
-            more = [*columns.constant(column.trained, redaction)]
-            more += columns.suspicious(column, redaction, column.name in categories, column.name in days)
-            spelled = {each.silo for each in more if each.code == "value-spellings"}
-            here = [each for each in here if each.silo not in spelled] + more
-        found += [*here, *leakage(column, y, len(every), label, redaction)]
+            here += columns.suspicious(column, redaction, column.name in categories, column.name in days)
+        found += here
     # Skip findings that another finding explains.
     known = {(each.column, each.silo) for each in found}
     for each in found:
-        if each.code in ("one-class", "no-common-class", "class-at-one-silo"):
+        if each.code in ("one-class", "no-common-class"):
             known.add(("", each.silo))
         if (each.severity is Severity.REFUSED and not each.silo) or each.code == "label-spellings":
             known |= {("" if each.column == label else each.column, silo) for silo in silos}

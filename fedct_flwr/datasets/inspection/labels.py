@@ -1,37 +1,23 @@
-"""Findings on labels: spelling, rarity, and leakage."""
+"""Findings on labels: their spelling, and how many records have them."""
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedct_flwr.datasets.inspection.cells import (
-    FEWEST,
-    MISSING_CODES,
-    TESTED,
-    Cells,
-    Column,
-    Ints,
-    are_dates,
-    are_missing,
-)
+from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, are_dates
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.text.spelling import folded, spelled_alike
 from fedct_flwr.types import SiloName
 
 Counts = Mapping[SiloName, Mapping[str, int]]  # By silo, how many records have each class.
-_Floats = NDArray[np.float32]
 
 _NUMBER: Final = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 _FEW: Final = 5
 """Records of a silo or a class below which that is said."""
 _MANY: Final = 20
 """Usual largest number of classes."""
-_MOST: Final = 30
 
 
 def of_classes(counts: Counts, agreed: Collection[str], label: str, redaction: Redaction) -> Iterator[Finding]:
@@ -41,8 +27,7 @@ def of_classes(counts: Counts, agreed: Collection[str], label: str, redaction: R
     refused = [*_too_many(total, label, redaction)]
     refused = refused or [*_spellings(counts, agreed, total, label, redaction), *_several(counts, label)]
     if not refused:
-        alone = [] if agreed else [*_without_common(counts, redaction)]
-        refused = [*alone, *_few(counts, total, agreed, label, redaction, {found.silo for found in alone})]
+        refused = [*([] if agreed else _without_common(counts, redaction)), *_few(counts, total, agreed, redaction)]
     yield from refused
 
 
@@ -116,35 +101,8 @@ def _without_common(counts: Counts, redaction: Redaction) -> Iterator[Finding]:
             yield Finding("no-common-class", Severity.REFUSED, message, fix, silo=silo)
 
 
-def _missing(names: Collection[str]) -> list[str]:
-    """Classes, among three or more, that are a word or a code for a missing value, far from the other numbers.
-
-    >>> _missing(["no", "yes", "unknown"]), _missing(["1", "2", "9"]), _missing(["-1", "0", "1"])
-    (['unknown'], ['9'], [])
-    """
-    if all(map(_NUMBER.fullmatch, names)):
-        numbers = {name: float(name.replace(",", ".")) for name in names}
-        rest = [number for number in numbers.values() if abs(number) not in MISSING_CODES]
-        low, high = min(rest, default=0.0), max(rest, default=0.0)
-        found = [
-            name
-            for name, number in numbers.items()
-            if number not in rest and (number < 0 <= low or number >= 3 * high > 0)
-        ]
-    else:
-        found = [name for name, missing in zip(names, are_missing(names), strict=True) if missing]
-    return found if len(names) - len(found) > 1 else []
-
-
-def _few(
-    counts: Counts,
-    total: Counter[str],
-    agreed: Collection[str],
-    label: str,
-    redaction: Redaction,
-    known: Collection[SiloName],
-) -> Iterator[Finding]:
-    """Silos of one class, classes of few records or of missing labels, and of one silo, but for ``known`` ones."""
+def _few(counts: Counts, total: Counter[str], agreed: Collection[str], redaction: Redaction) -> Iterator[Finding]:
+    """Silos of one class, and classes of few records."""
     counts = {silo: own for silo, own in counts.items() if not silo.endswith(TESTED)}
     for silo, own in counts.items():
         if len(own) == 1 and len({*total, *agreed}) > 1 and sum(own.values()) >= _FEW:
@@ -159,75 +117,3 @@ def _few(
         message = f"a class has {count(number, 'record')} at all silos together"
         severity = Severity.REFUSED if number <= 2 and total.total() >= FEWEST else Severity.SAID
         yield Finding("few-of-class", severity, message, "correct the cell, join the class with another, or remove it")
-    for name in () if agreed else _missing(total):
-        message = f"class {quoted(name)} in the label column {quoted(label)} reads as a missing label"
-        fix = f"take these records out, or accept 'missing-as-class:{label}' if it is a class"
-        yield Finding("missing-as-class", Severity.SAID, message, fix, label)
-    for name, number in total.items():
-        silos = [silo for silo, own in counts.items() if name in own]
-        if len(counts) > 2 and len(silos) == 1 and number >= _FEW and silos[0] not in known:
-            message = f"only silo {silos[0]} has class {quoted(name)}"
-            yield Finding(
-                "class-at-one-silo", Severity.SAID, message, "check that others write it so, too", silo=silos[0]
-            )
-
-
-def leakage(
-    column: Column, y: Mapping[SiloName, Ints], classes: int, label: str, redaction: Redaction
-) -> Iterator[Finding]:
-    """Whether a column tells the class of 95% of all records, or of one silo's. ``y`` ``(records,)`` are classes.
-
-    Such a column may be a treatment given after the diagnosis, or an honest sign, as the odor of mushrooms.
-    """
-    own = {silo: cells for silo, cells in column.silos.items() if silo in y}
-    if not own or not 1 < classes <= _MOST:
-        return
-    bins = _bins(own)
-    shape = (1 + max(int(each.max(initial=0)) for each in bins.values()), classes)
-    tables = {silo: np.zeros(shape, np.int64) for silo in bins}
-    for silo, each in bins.items():
-        np.add.at(tables[silo], (each, y[silo]), 1)
-    every: Ints = np.sum([*tables.values()], axis=0)
-    leaking = [("", every)] if _is_told(every, FEWEST) else []
-    for silo, table in () if leaking else tables.items():
-        errors, _, others = _errors(every - table)
-        # Elsewhere it hardly tells the label.
-        if _is_told(table, 100) and errors > others / 2 > 0:
-            leaking.append((silo, table))
-    for silo, table in leaking:
-        errors, records, _ = _errors(table)
-        whom = (
-            f"most records{'' if redaction.private else f' ({1 - errors / records:.1%})'}" if errors else "every record"
-        )
-        message = f"column {column.name!r} alone tells {label!r} of {whom}{f' at silo {silo}' if silo else ''}"
-        fix = f"take it out if it is known only after {label!r}; otherwise accept 'tells-the-label:{column.name}'"
-        yield Finding("tells-the-label", Severity.SAID, message, fix, column.name, silo)
-
-
-def _bins(own: Mapping[SiloName, Cells]) -> dict[SiloName, Ints]:
-    """The number of each record's value, or of a range of numbers; missing is 0."""
-    if any(cells.words for cells in own.values()):
-        words = {word: at + 1 for at, word in enumerate({word: 0 for cells in own.values() for word in cells.words})}
-        numbers = {silo: np.array([*(words[word] for word in cells.words), 0]) for silo, cells in own.items()}
-        # Numbers where others have words count as missing.
-        codes = {silo: cells.numbers if cells.words else np.full(cells.records, -1) for silo, cells in own.items()}
-        return {silo: numbers[silo][codes[silo].astype(np.int64)] for silo in own}
-    every = np.sort(np.concatenate([cells.ordered for cells in own.values()]))
-    edges = np.unique(every[np.linspace(0, len(every) - 1, 64).astype(int)]) if len(every) else every
-    numbers = {silo: cells.numbers for silo, cells in own.items()}
-    return {silo: np.where(np.isnan(X), 0, np.searchsorted(edges, X, side="right") + 1) for silo, X in numbers.items()}
-
-
-def _errors(table: Ints) -> tuple[int, int, int]:
-    """Errors, where the others of its value predict a label; all records, and those outside of the largest class."""
-    ordered, total = np.sort(table, axis=1), table.sum(axis=0)
-    first, second = ordered[:, -1], ordered[:, -2]
-    right = int(np.where(first > second + 1, first, 0).sum())
-    return int(total.sum()) - right, int(total.sum()), int(total.sum() - total.max())
-
-
-def _is_told(table: Ints, fewest: int) -> bool:
-    """Whether 95% of all records are told, and 80% of those outside of the largest class."""
-    errors, records, others = _errors(table)
-    enough = records >= fewest and sorted(table.sum(axis=0).tolist())[-2] >= 10
-    return enough and errors <= 0.05 * records and errors <= 0.2 * others
