@@ -78,7 +78,7 @@ def card_of(
     file: str,
     content: bytes,
 ) -> dict[str, Any]:
-    """The facts of a model that has learned from the ``labels`` of so many public examples.
+    """The facts of a model that has learned from the labels of ``labels`` public examples.
 
     The card goes wherever the model goes. So it names no silo, and has no score of a model or a test record.
     """
