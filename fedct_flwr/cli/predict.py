@@ -11,6 +11,7 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
+from fedct_flwr import models
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
 from fedct_flwr.config.study import ModelDescription
@@ -19,7 +20,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
 from fedct_flwr.files import write_atomically
-from fedct_flwr.models.foreign import ForeignModel
+from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.recalibration import RANKS
 from fedct_flwr.text.console import progress
@@ -27,7 +28,9 @@ from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import ConfigError, DataError, Features
 
 _CHUNK: Final = 65_536
-"""Records predicted at a time, so that progress can be shown."""
+"""Records of a table predicted at a time, so that progress can be shown."""
+_VALUES: Final = 1 << 25
+"""Values of images predicted at a time."""
 
 Model: TypeAlias = Annotated[
     Path | None,
@@ -68,12 +71,12 @@ def predict(
     """
     run, data = run_and_data(paths)
     check_new(output)
-    with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
-        schema = found.schema
-        records = read_unlabeled(schema, data, accept=accept or (), learned=found.description.quantiles)
-        say_findings(records)
-        said_of = [found.predict(X) for X in in_chunks(records.X)]
-        chances = chances_of(found.description) if schema.classes else ""
+    found = load_model(chosen_model(run, model, silo), package or ())
+    schema = found.schema
+    records = read_unlabeled(schema, data, accept=accept or (), learned=found.description.quantiles)
+    say_findings(records)
+    said_of = [found.ask(X) for X in in_chunks(records.X)]
+    chances = chances_of(found.description) if schema.classes else ""
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
@@ -125,8 +128,15 @@ def export(
     categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
     """
     check_new(output)
-    with ForeignModel(chosen_model(run, model, silo), package or ()) as found, Output.doing("converting the model"):
-        write_atomically(output, found.to_onnx())
+    found = load_model(chosen_model(run, model, silo), package or ())
+    with Output.doing("converting the model"):
+        try:
+            content = models.to_onnx(found)
+        except ImportError as error:
+            raise ConfigError(
+                f"ONNX files need {error.name}, the extra 'onnx': pip install -c constraints.txt -e '.[onnx]'"
+            ) from error
+        write_atomically(output, content)
 
 
 def run_and_data(paths: Sequence[Path]) -> tuple[Path | None, Path]:
@@ -168,10 +178,10 @@ def say_findings(records: Unlabeled) -> None:
 
 def in_chunks(X: Features) -> Iterator[Features]:
     """The records in their order, some at a time, with a bar on a terminal where there are many."""
-    starts = range(0, len(X), _CHUNK)
+    size = min(_CHUNK, max(1, _VALUES // max(1, X[:1].size)))
+    starts = range(0, max(1, len(X)), size)
     return (
-        X[start : start + _CHUNK]
-        for start in progress(starts, "predicting", visible=None if len(starts) > 1 else False)
+        X[start : start + size] for start in progress(starts, "predicting", visible=None if len(starts) > 1 else False)
     )
 
 

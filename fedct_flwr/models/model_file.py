@@ -31,7 +31,7 @@ from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object, skops_io
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.recalibration import Recalibration
-from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels, TrainingError
+from fedct_flwr.types import Answers, ConfigError, DataError, Features, FedctError, HardLabels, TrainingError
 
 DESCRIPTION: Final = "fedct"
 """Under which key of the file's metadata the model's description is."""
@@ -160,6 +160,15 @@ class Model:
         how = None if raw or isinstance(self.learner, OnnxLearner) else self.description.recalibration
         return Recalibrated(self.learner, how).probabilities(X, len(self.schema.classes))
 
+    def ask(self, X: Features, *, raw: bool = False) -> tuple[Answers, NDArray[np.float64] | None]:
+        """Classes or values ``(n,)`` and probabilities, as above. Raises DataError for what a damaged file does."""
+        try:
+            return self.predict(X), self.probabilities(X, raw=raw)
+        except FedctError:
+            raise
+        except Exception as error:  # whatever a damaged model makes its libraries raise
+            raise DataError(f"the model cannot be asked, as its file is damaged: {type(error).__name__}") from error
+
 
 def can_be_saved(learner: Learner) -> bool:
     """Whether ``save_model`` knows how."""
@@ -211,8 +220,8 @@ def recalibrated(path: Path, how: Recalibration) -> bytes:
 def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     """A model from a file that may come from elsewhere; ``packages`` are those whose code may run, besides ours.
 
-    It is read in this process, which a forged file can end: ``foreign`` reads it in another. Raises DataError for a
-    file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
+    Values are not checked, so a forged skops file can end the process: others' models come as ONNX files. Raises
+    DataError for a file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
     """
     try:
         check_is_file(path)
