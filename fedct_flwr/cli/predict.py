@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
@@ -20,7 +19,6 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
 from fedct_flwr.files import write_atomically
-from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.recalibration import RANKS
 from fedct_flwr.text.console import progress
@@ -28,9 +26,7 @@ from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import ConfigError, DataError, Features
 
 _CHUNK: Final = 65_536
-"""Records of a table predicted at a time, so that progress can be shown."""
-_VALUES: Final = 1 << 25
-"""Values of images predicted at a time."""
+"""Records predicted at a time, so that progress can be shown."""
 
 Model: TypeAlias = Annotated[
     Path | None,
@@ -39,8 +35,6 @@ Model: TypeAlias = Annotated[
 Silo: TypeAlias = Annotated[
     str, typer.Option(help="Of a simulated run: the silo whose model to use.", show_default="the global model")
 ]
-
-
 Accept: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(help="A finding about the new records to accept, by name: CODE or CODE:COLUMN."),
@@ -71,7 +65,7 @@ def predict(
     """
     run, data = run_and_data(paths)
     check_new(output)
-    found = load_model(chosen_model(run, model, silo), package or ())
+    found = models.load_model(chosen_model(run, model, silo), package or ())
     schema = found.schema
     records = read_unlabeled(schema, data, accept=accept or (), learned=found.description.quantiles)
     say_findings(records)
@@ -82,7 +76,8 @@ def predict(
     probabilities = np.concatenate(known) if known else None
     names, added = columns_of(probabilities, schema, len(labels), as_text=not json_)
     header = ["predicted", *names]
-    before = records.table if json_ else _as_read(data, records)
+    # A CSV file to the letter, without empty lines at its end.
+    before = records.table if json_ or data.is_dir() else as_written(data).slice(0, len(records.names))
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
     if names and chances == RANKS:
@@ -108,11 +103,6 @@ def chances_of(description: ModelDescription) -> str:
     return description.recalibration.words if description.recalibration else RANKS
 
 
-def _as_read(path: Path, records: Unlabeled) -> pa.Table:
-    """The file's table, from a CSV file to the letter, without empty lines at its end."""
-    return records.table if path.is_dir() else as_written(path).slice(0, len(records.names))
-
-
 def export(
     output: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     run: Annotated[
@@ -128,15 +118,12 @@ def export(
     categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
     """
     check_new(output)
-    found = load_model(chosen_model(run, model, silo), package or ())
-    with Output.doing("converting the model"):
-        try:
-            content = models.to_onnx(found)
-        except ImportError as error:
-            raise ConfigError(
-                f"ONNX files need {error.name}, the extra 'onnx': pip install -c constraints.txt -e '.[onnx]'"
-            ) from error
-        write_atomically(output, content)
+    found = models.load_model(chosen_model(run, model, silo), package or ())
+    try:
+        with Output.doing("converting the model"):
+            write_atomically(output, models.to_onnx(found))
+    except ImportError as error:
+        raise ConfigError(f"ONNX files need {error.name}: pip install -c constraints.txt -e '.[onnx]'") from error
 
 
 def run_and_data(paths: Sequence[Path]) -> tuple[Path | None, Path]:
@@ -178,10 +165,10 @@ def say_findings(records: Unlabeled) -> None:
 
 def in_chunks(X: Features) -> Iterator[Features]:
     """The records in their order, some at a time, with a bar on a terminal where there are many."""
-    size = min(_CHUNK, max(1, _VALUES // max(1, X[:1].size)))
-    starts = range(0, max(1, len(X)), size)
+    starts = range(0, len(X), _CHUNK)
     return (
-        X[start : start + size] for start in progress(starts, "predicting", visible=None if len(starts) > 1 else False)
+        X[start : start + _CHUNK]
+        for start in progress(starts, "predicting", visible=None if len(starts) > 1 else False)
     )
 
 

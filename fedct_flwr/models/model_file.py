@@ -78,11 +78,11 @@ class OnnxLearner:
         self._outputs = [output.name for output in self._session.get_outputs()]
 
     def predict(self, X: Features) -> HardLabels:
-        """The number of each example's class, ``(n,)``. Raises DataError, TrainingError."""
+        """The number of each example's class, ``(n,)``. Raises TrainingError, and what the runtime does."""
         return classes_of(self._run("label", X), len(X), model=self._what)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
-        """Of each class, ``(n, classes)``; None if it knows none. Raises DataError, TrainingError."""
+        """Of each class, ``(n, classes)``; None if it knows none. Raises like ``predict``."""
         if "probabilities" not in self._outputs:
             return None
         shares = self._run("probabilities", X)
@@ -90,11 +90,7 @@ class OnnxLearner:
 
     def _run(self, output: str, X: Features) -> NDArray[Any]:
         kind = np.float64 if "double" in self._input.type else np.float32
-        try:
-            (found,) = self._session.run([output], {self._input.name: X.astype(kind)})
-            return np.asarray(found)
-        except Exception as error:
-            raise DataError(f"{self._what} cannot be asked: {type(error).__name__}") from error
+        return np.asarray(self._session.run([output], {self._input.name: X.astype(kind)})[0])
 
 
 _MEMBER: Final = "fedct.json"

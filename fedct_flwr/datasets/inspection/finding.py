@@ -15,10 +15,7 @@ CODES: Final = (
     *("reversed-labels", "labels-do-not-fit", "one-class", "few-records", "shared-records", "repeated-records"),
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
-
-_IN_TABLE_ONE: Final = (
-    *("constant-column", "value-spellings", "tells-the-label", "missing-as-class", "class-at-one-silo"),
-)
+_IN_TABLE_ONE: Final = "constant-column", "value-spellings", "tells-the-label", "missing-as-class", "class-at-one-silo"
 """Former findings, which Table 1 by site shows instead."""
 _MOST: Final = 3
 
@@ -59,10 +56,9 @@ def check_accept(accept: Iterable[str], where: str = "accept") -> None:
     """Raise ConfigError for a name that is no finding's, with the nearest one."""
     for name in accept:
         code = name.partition(":")[0]
-        if code in _IN_TABLE_ONE:
-            raise ConfigError(f"{where}: {quoted(code)} is no finding any more, as Table 1 shows it: take it out")
         if code not in CODES:
-            raise ConfigError(f"{where}: no finding is called {quoted(code)}: {suggest(code, CODES)}")
+            fix = "Table 1 shows it now, so take it out" if code in _IN_TABLE_ONE else suggest(code, CODES)
+            raise ConfigError(f"{where}: no finding is called {quoted(code)}: {fix}")
 
 
 def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[Finding]:
