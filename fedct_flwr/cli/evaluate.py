@@ -17,8 +17,8 @@ from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers
 from fedct_flwr.datasets.values import no_column
 from fedct_flwr.files import write_atomically
-from fedct_flwr.models.model_file import Model as Loaded
-from fedct_flwr.models.model_file import load_model, recalibrated
+from fedct_flwr.models.foreign import ForeignModel
+from fedct_flwr.models.model_file import recalibrated
 from fedct_flwr.scoring.assessment import METRICS, Labels, Predicted, brier
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.scoring.recalibration import FEW, FEWEST, Recalibration
@@ -55,10 +55,10 @@ def evaluate(
     Groups of fewer than ten events (records without the most frequent class) are together in 'others'.
     """
     run, path = run_and_data(paths)
-    found = load_model(chosen_model(run, model, silo), package or ())
-    test, table = _labeled(found, path, label, accept)
-    answers, probabilities = found.ask(test.X)
-    schema, chances = found.schema, chances_of(found.description)
+    with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
+        test, table = _labeled(found, path, label, accept)
+        answers, probabilities = found.predict(test.X)
+        schema, chances = found.schema, chances_of(found.description)
     if by and by not in table.column_names:
         raise no_column(path, by, table.column_names)
     of = ["missing" if value is None else str(value) for value in table.column(by).to_pylist()] if by else []
@@ -105,9 +105,9 @@ def calibrate(
     file = chosen_model(run, model, silo)
     if output.suffix != file.suffix:
         raise ConfigError(f"{output} is another kind of file than the model {file}: let it end in {file.suffix}")
-    found = load_model(file, package or ())
-    test, _ = _labeled(found, path, label, accept)
-    probabilities = found.ask(test.X, raw=True)[1] if found.schema.classes else None
+    with ForeignModel(file, package or ()) as found:
+        test, _ = _labeled(found, path, label, accept)
+        probabilities = found.predict(test.X, raw=True)[1] if found.schema.classes else None
     if probabilities is None:
         raise DataError(f"the model {file} knows no probabilities, so there is nothing to calibrate")
     how = Recalibration.learned(test.y, probabilities)
@@ -118,7 +118,7 @@ def calibrate(
     Output().say(f"{output}: {how.words}, on which the Brier score was {before:.3f} and is {after:.3f}")
 
 
-def _labeled(model: Loaded, path: Path, label: str, accept: list[str] | None) -> tuple[Examples, Any]:
+def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | None) -> tuple[Examples, Any]:
     """The records of a table with their classes or values, and the table. Raises DataError."""
     schema = model.schema
     if time := model.description.time:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from fedct_flwr import models
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
 from fedct_flwr.config.study import ModelDescription
@@ -19,6 +19,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
 from fedct_flwr.files import write_atomically
+from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.recalibration import RANKS
 from fedct_flwr.text.console import progress
@@ -35,6 +36,8 @@ Model: TypeAlias = Annotated[
 Silo: TypeAlias = Annotated[
     str, typer.Option(help="Of a simulated run: the silo whose model to use.", show_default="the global model")
 ]
+
+
 Accept: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(help="A finding about the new records to accept, by name: CODE or CODE:COLUMN."),
@@ -65,19 +68,18 @@ def predict(
     """
     run, data = run_and_data(paths)
     check_new(output)
-    found = models.load_model(chosen_model(run, model, silo), package or ())
-    schema = found.schema
-    records = read_unlabeled(schema, data, accept=accept or (), learned=found.description.quantiles)
-    say_findings(records)
-    said_of = [found.ask(X) for X in in_chunks(records.X)]
-    chances = chances_of(found.description) if schema.classes else ""
+    with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
+        schema = found.schema
+        records = read_unlabeled(schema, data, accept=accept or (), learned=found.description.quantiles)
+        say_findings(records)
+        said_of = [found.predict(X) for X in in_chunks(records.X)]
+        chances = chances_of(found.description) if schema.classes else ""
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
     names, added = columns_of(probabilities, schema, len(labels), as_text=not json_)
     header = ["predicted", *names]
-    # A CSV file to the letter, without empty lines at its end.
-    before = records.table if json_ or data.is_dir() else as_written(data).slice(0, len(records.names))
+    before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
     if names and chances == RANKS:
@@ -103,6 +105,11 @@ def chances_of(description: ModelDescription) -> str:
     return description.recalibration.words if description.recalibration else RANKS
 
 
+def _as_read(path: Path, records: Unlabeled) -> pa.Table:
+    """The file's table, from a CSV file to the letter, without empty lines at its end."""
+    return records.table if path.is_dir() else as_written(path).slice(0, len(records.names))
+
+
 def export(
     output: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     run: Annotated[
@@ -118,12 +125,8 @@ def export(
     categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
     """
     check_new(output)
-    found = models.load_model(chosen_model(run, model, silo), package or ())
-    try:
-        with Output.doing("converting the model"):
-            write_atomically(output, models.to_onnx(found))
-    except ImportError as error:
-        raise ConfigError(f"ONNX files need {error.name}: pip install -c constraints.txt -e '.[onnx]'") from error
+    with ForeignModel(chosen_model(run, model, silo), package or ()) as found, Output.doing("converting the model"):
+        write_atomically(output, found.to_onnx())
 
 
 def run_and_data(paths: Sequence[Path]) -> tuple[Path | None, Path]:

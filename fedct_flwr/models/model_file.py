@@ -31,7 +31,7 @@ from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object, skops_io
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.recalibration import Recalibration
-from fedct_flwr.types import Answers, ConfigError, DataError, Features, FedctError, HardLabels, TrainingError
+from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels, TrainingError
 
 DESCRIPTION: Final = "fedct"
 """Under which key of the file's metadata the model's description is."""
@@ -78,11 +78,11 @@ class OnnxLearner:
         self._outputs = [output.name for output in self._session.get_outputs()]
 
     def predict(self, X: Features) -> HardLabels:
-        """The number of each example's class, ``(n,)``. Raises TrainingError, and what the runtime does."""
+        """The number of each example's class, ``(n,)``. Raises DataError, TrainingError."""
         return classes_of(self._run("label", X), len(X), model=self._what)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
-        """Of each class, ``(n, classes)``; None if it knows none. Raises like ``predict``."""
+        """Of each class, ``(n, classes)``; None if it knows none. Raises DataError, TrainingError."""
         if "probabilities" not in self._outputs:
             return None
         shares = self._run("probabilities", X)
@@ -90,7 +90,11 @@ class OnnxLearner:
 
     def _run(self, output: str, X: Features) -> NDArray[Any]:
         kind = np.float64 if "double" in self._input.type else np.float32
-        return np.asarray(self._session.run([output], {self._input.name: X.astype(kind)})[0])
+        try:
+            (found,) = self._session.run([output], {self._input.name: X.astype(kind)})
+            return np.asarray(found)
+        except Exception as error:
+            raise DataError(f"{self._what} cannot be asked: {type(error).__name__}") from error
 
 
 _MEMBER: Final = "fedct.json"
@@ -156,15 +160,6 @@ class Model:
         how = None if raw or isinstance(self.learner, OnnxLearner) else self.description.recalibration
         return Recalibrated(self.learner, how).probabilities(X, len(self.schema.classes))
 
-    def ask(self, X: Features, *, raw: bool = False) -> tuple[Answers, NDArray[np.float64] | None]:
-        """Classes or values ``(n,)`` and probabilities, as above. Raises DataError for what a damaged file does."""
-        try:
-            return self.predict(X), self.probabilities(X, raw=raw)
-        except FedctError:
-            raise
-        except Exception as error:  # whatever a damaged model makes its libraries raise
-            raise DataError(f"the model cannot be asked, as its file is damaged: {type(error).__name__}") from error
-
 
 def can_be_saved(learner: Learner) -> bool:
     """Whether ``save_model`` knows how."""
@@ -216,8 +211,8 @@ def recalibrated(path: Path, how: Recalibration) -> bytes:
 def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     """A model from a file that may come from elsewhere; ``packages`` are those whose code may run, besides ours.
 
-    Values are not checked, so a forged skops file can end the process: others' models come as ONNX files. Raises
-    DataError for a file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
+    It is read in this process, which a forged file can end: ``foreign`` reads it in another. Raises DataError for a
+    file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
     """
     try:
         check_is_file(path)

@@ -37,6 +37,7 @@ from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from tests.blocks import PAGES, REASONS, Block, blocks
+from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 from tests.environments import extras_named, hide_all_but
 from tests.hospitals import write_silo_folder
@@ -169,6 +170,8 @@ def story(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         # Embeddings are kept there.
         (here / ".data").mkdir()
         monkeypatch.setenv("FEDCT_DATA", str(here / ".data"))
+    # A process of its own would import torch again; other tests have one.
+    read_here(monkeypatch)
     tables = [(table, set(table)) for table in (ALGORITHMS, LOADERS)]
     yield Story(fedct, here, monkeypatch)
     # What a page adds is there as long as the page.

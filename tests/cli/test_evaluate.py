@@ -12,8 +12,14 @@ from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.documents import check
+from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 from tests.cli.test_predict import make
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
 
 
 @pytest.fixture(params=["logistic-regression", "mlp"])

@@ -16,10 +16,16 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import DataError
+from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 
 SCHEMA = Schema(("well", "ill"), (Column("age"), Column("sex", ("f", "m"))))
 RECORDS = 'patient,sex,age,note\n007,f,30,\n008,m,,NA\n009,x,70,"a, b"\n'
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
 
 
 @pytest.fixture

@@ -14,7 +14,13 @@ import pytest
 from fedct_flwr import simulate
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.types import ConfigError, DataError, RunError
+from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
 
 
 def patients(n: int, seed: int, classes: Sequence[Any] = ("well", "ill")) -> pd.DataFrame:

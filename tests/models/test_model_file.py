@@ -21,6 +21,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS
+from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence
@@ -125,7 +126,8 @@ def test_a_learner_of_another_package_is_read_with_that_package(tmp_path: Path, 
     learner, content = saved(tmp_path / "m.skops", name)
     assert f"--package {package}" in refused(tmp_path / "m", content)
     X, _ = table(seed=1)
-    labels, probabilities = load_model(tmp_path / "m.skops", [package]).ask(X)
+    with ForeignModel(tmp_path / "m.skops", [package]) as model:
+        labels, probabilities = model.predict(X)
     assert labels.tolist() == learner.predict(X).tolist()
     assert probabilities is not None
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
