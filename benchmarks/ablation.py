@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple
 
@@ -13,10 +14,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import Asked
 from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm import Scores, Silos
 from benchmarks.no_harm_rows import ROWS as FEW
+from benchmarks.report import Runs
 from fedct_flwr.datasets import LOADERS
 
 _SEEDS: Final = 10
@@ -26,6 +28,7 @@ ROWS: Final = (
     "fractures", "burns", "covid-tests",
     "transplants",
 )  # fmt: skip
+SMOKE_ROWS: Final = ("transplants",)
 SCRIPT: Final = "benchmarks.ablation:best_of_three"
 _PARAMS: Final[dict[str, dict[str, Any]]] = {"random-forest": {"n_estimators": 50, "class_weight": "balanced"}}
 
@@ -37,6 +40,11 @@ class Variant(NamedTuple):
     algorithm: str = "fedct-dawid-skene"
     guarded: bool = True
     rounds: int = 10
+
+    @property
+    def quick(self) -> "Variant":
+        """With a fast learner, but for the script, and two rounds at most."""
+        return self._replace(learner=SCRIPT if self.learner == SCRIPT else "naive-bayes", rounds=min(2, self.rounds))
 
 
 VARIANTS: Final = {
@@ -64,17 +72,18 @@ def best_of_three(random_state: int | None = None) -> GridSearchCV:
     return GridSearchCV(pipeline, {"model": models}, scoring="balanced_accuracy", cv=3)
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+def run(asked: Asked) -> None:
     """Worth of each piece of the default on natural silos: each one off, and a script; 10 seeds."""
     warnings.simplefilter("ignore")
     LOADERS.update({**NATURAL, **FEW})
-    names = progress.chosen(rows, ROWS[:1] if fast else ROWS, ROWS)
+    names, seeds = asked.chosen(ROWS, ROWS[:1], SMOKE_ROWS), asked.seeds(_SEEDS)
     runs: dict[str, Runs] = {}
     for name in names:
-        for seed in range(seeds or _SEEDS):
+        for seed in range(seeds):
             known: dict[str, Silos] = {}
             for title, variant in VARIANTS.items():
-                scores = progress.once(f"{name}, {title}, {seed}", lambda: _scores(known, name, seed, variant))  # noqa: B023
+                used = asked.of(variant, variant, variant.quick)
+                scores = progress.once(f"{name}, {title}, {seed}", partial(_scores, known, name, seed, used))
                 runs.setdefault(f"{name}, {title}", Runs()).add(
                     own=float(np.nanmean(scores["together_own"])),
                     pooled=fmean(scores["together_pooled"]),
@@ -83,8 +92,8 @@ def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
                     silos=len(scores["verdicts"]),
                     **_of_alone(title, scores),
                 )
-    text = f"# What each piece of the default is worth, {seeds or _SEEDS} seeds\n\n{_ABOUT}\n{_tables(names, runs)}"
-    name = "-".join(["ablation", *rows])
+    text = f"# What each piece of the default is worth, {seeds} seeds\n\n{_ABOUT}\n{_tables(names, runs)}"
+    name = "-".join(["ablation", *asked.rows])
     report.write(name, text, runs, {"rows": names})
 
 

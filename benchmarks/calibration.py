@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import Asked
 from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm import Silos
+from benchmarks.report import Runs
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.learners.base import Learner
@@ -93,20 +94,22 @@ def _measured(asked: Sequence[tuple[Examples, NDArray[np.float64]]]) -> dict[str
     return {"off": abs(float(stated.mean() - happened.mean())), "all": float(losses.mean()), **found}
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+def run(asked: Asked) -> None:
     """Whether stated chances are true: alone, co-trained, recalibrated, on eight tables with natural silos; 5 seeds."""
     warnings.simplefilter("ignore", ConvergenceWarning)
-    seeds = seeds or _SEEDS
+    seeds, learners = asked.seeds(_SEEDS), asked.of(LEARNERS, LEARNERS, LEARNERS[1:])
     LOADERS.update(NATURAL)
-    names = progress.chosen(rows, ("fractures", "covid-tests") if fast else tuple(NATURAL), NATURAL)
+    names = asked.chosen(tuple(NATURAL), ("fractures", "covid-tests"), ("transplants",))
     runs: dict[str, Runs] = {}
     for name in names:
-        for learner in LEARNERS:
+        for learner in learners:
             found = runs.setdefault(f"{name}, {learner}", Runs())
             for seed in range(seeds):
                 found.add(**progress.once(f"{name}, {learner}, {seed}", partial(_found, name, learner, seed)))
-    text = f"# Chances that are true, {seeds} seeds\n\n{_ABOUT}\n" + "\n".join(_table(runs, test) for test in TESTS)
-    report.write("calibration", text, runs, {"rows": names, "learners": LEARNERS, "rounds": _ROUNDS, "seeds": seeds})
+    text = f"# Chances that are true, {seeds} seeds\n\n{_ABOUT}\n" + "\n".join(
+        _table(runs, learners, test) for test in TESTS
+    )
+    report.write("calibration", text, runs, {"rows": names, "learners": learners, "rounds": _ROUNDS, "seeds": seeds})
 
 
 def _found(name: str, learner: str, seed: int) -> dict[str, float]:
@@ -122,9 +125,9 @@ _ABOUT: Final = (
 )
 
 
-def _table(runs: Mapping[str, Runs], test: str) -> str:
+def _table(runs: Mapping[str, Runs], learners: Sequence[str], test: str) -> str:
     lines = [[row, *(_cell([found], test, name) for name in MEASURES)] for row, found in runs.items()]
-    for learner in LEARNERS:
+    for learner in learners:
         every = [found for row, found in runs.items() if row.endswith(f", {learner}")]
         lines.append([f"**mean, {learner}**", *(_cell(every, test, name) for name in MEASURES)])
     return report.table([f"{test} test", *MEASURES.values()], lines)

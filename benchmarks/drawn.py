@@ -1,14 +1,14 @@
 """Where no public set exists: one drawn from a data dictionary or from noisy counts, next to the real one."""
 
 import warnings
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import FULL, Asked
 from benchmarks.natural_silos import NATURAL, load_flamby
 from benchmarks.practice_data import load as load_practices
+from benchmarks.report import Runs
 from fedct_flwr import Drawn, datasets, simulate
 
 SEEDS: Final = 10
@@ -32,15 +32,15 @@ SETS: Final[dict[str, Drawn | None]] = {
 FAST: Final = ("real", "uniform", "epsilon 1", CHAIN)
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+def run(asked: Asked) -> None:
     """Public sets that are drawn, on eight tables with natural silos, next to the real ones; 10 seeds."""
     datasets.LOADERS.update(LOADERS)
     warnings.simplefilter("ignore")
-    seeds, runs, lines = seeds or SEEDS, {}, []
-    for table in progress.chosen(rows, TABLES[:1] if fast else TABLES, TABLES):
-        for learner in LEARNERS[: 2 if fast else None]:
+    seeds, runs, lines, small = asked.seeds(SEEDS), {}, [], asked.size != FULL
+    for table in asked.chosen(TABLES, TABLES[:1], TABLES[:1]):
+        for learner in LEARNERS[: asked.of(None, 2, 1)]:
             real = Runs()
-            for name in FAST if fast else SETS:
+            for name in FAST if small else SETS:
                 if name == CHAIN and table == _OF_TWO:
                     continue
                 drawn = SETS[name]

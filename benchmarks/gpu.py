@@ -15,9 +15,10 @@ import torch
 from sklearn.datasets import load_digits
 
 from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import FULL, Asked
 from benchmarks.language import PACKAGE, minilm
 from benchmarks.methods import SETTINGS
+from benchmarks.report import Runs
 from benchmarks.stacked import seconds, steps_of
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.run import RunConfig
@@ -38,9 +39,9 @@ _HOW: Final[dict[str, Any]] = {"baselines": "none", "progress": False, "preproce
 _BEFORE: Final = "one after the other, no graphs, bfloat16"
 
 
-def run(seeds: int | None, fast: bool) -> None:
+def run(asked: Asked) -> None:
     """Steps of one silo and of many, the paper's row; networks, DP-SGD, XGBoost, images, text on CPU and GPU."""
-    turns, device = seeds or 3, _DEVICES[-1]
+    turns, device, fast = asked.seeds(3), _DEVICES[-1], asked.size != FULL
     steps, silos, whole = dict[str, Runs](), dict[str, Runs](), dict[str, Runs]()
     for name, ways in _networks(device, 2 if fast else 50):
         steps[name] = _timed(name, ways, turns, 2 if fast else 50)

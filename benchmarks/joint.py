@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 
-from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks import report
+from benchmarks.harness import Asked
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
+from benchmarks.report import Runs
 from fedct_flwr import datasets, simulate
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
@@ -41,6 +42,7 @@ SEEDS_OF_HOSPITALS: Final = 20
 SEEDS: Final = 5
 SIZES: Final = Sizes(10_000, 0, 3)
 FAST_SIZES: Final = Sizes(4_000, 0, 2)
+SMOKE_SIZES: Final = Sizes(500, 0, 1)
 
 
 class Part(NamedTuple):
@@ -49,6 +51,10 @@ class Part(NamedTuple):
     name: str
     setting: Setting
     may_collude: int
+
+    def small(self) -> "Part":
+        """The smallest size."""
+        return self._replace(setting=self.setting.small(), may_collude=1)
 
 
 HOSPITALS: Final = "Four hospitals"
@@ -61,11 +67,11 @@ _VARIATION: Final = 0.3
 PARTS: Final = (Part("fashion-mnist-50", MANY_SMALL, 5), Part("fashion-mnist-5", FEW_LARGE, 1), Part("adult", ADULT, 2))
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+def run(asked: Asked) -> None:
     """The joint labeler at epsilon .5, 1 and 3: four hospitals (20 seeds), FashionMNIST and Adult (5 seeds)."""
     runs: dict[str, Runs] = {}
-    for row in progress.chosen(rows, list(ROWS), ROWS):
-        ROWS[row](runs, seeds, fast)
+    for row in asked.chosen(tuple(ROWS), tuple(ROWS), ("patients", "adult")):
+        ROWS[row](runs, asked)
     report.write("joint", text(runs), runs, {"delta": DELTA, "epsilons": EPSILONS})
 
 
@@ -247,17 +253,17 @@ def _table(part: Part, found: Runs) -> str:
     )
 
 
-def _each_seed(add: Any, runs: dict[str, Runs], seeds: int | None, fast: bool) -> None:
-    for seed in range(seeds or SEEDS_OF_HOSPITALS):
+def _each_seed(add: Any, runs: dict[str, Runs], asked: Asked) -> None:
+    for seed in range(asked.seeds(SEEDS_OF_HOSPITALS)):
         add(runs, seed)
 
 
-def _all_silos(part: Part, runs: dict[str, Runs], seeds: int | None, fast: bool) -> None:
-    for seed in range(seeds or SEEDS):
-        silos(runs, part, FAST_SIZES if fast else SIZES, seed)
+def _all_silos(part: Part, runs: dict[str, Runs], asked: Asked) -> None:
+    for seed in range(asked.seeds(SEEDS)):
+        silos(runs, asked.of(part, part, part.small()), asked.of(SIZES, FAST_SIZES, SMOKE_SIZES), seed)
 
 
-ROWS: Final[dict[str, Callable[[dict[str, Runs], int | None, bool], None]]] = {
+ROWS: Final[dict[str, Callable[[dict[str, Runs], Asked], None]]] = {
     HOSPITALS_ROW: partial(_each_seed, hospitals),
     "patients": partial(_each_seed, patients),
     **{part.name: partial(_all_silos, part) for part in PARTS},

@@ -17,9 +17,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import progress, report
-from benchmarks.federation import Known, Runs
+from benchmarks.federation import Known
+from benchmarks.harness import Asked
 from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm_rows import ROWS
+from benchmarks.report import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import LabelSharing
@@ -164,16 +166,16 @@ class Silos:
         return (learner.predict(own.X) if own.size else own.y), learner.predict(self._dataset.test.X)
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+def run(asked: Asked) -> None:
     """Whether any silo is worse off: alone, co-trained, guarded, over real and made sites; 6 seeds."""
     warnings.simplefilter("ignore", ConvergenceWarning)
-    seeds = seeds or _DEFAULT_SEEDS
+    seeds, learners = asked.seeds(_DEFAULT_SEEDS), [*LEARNERS][: asked.of(None, None, 1)]
     LOADERS.update({**ROWS, **{name: NATURAL[name] for name in _LATER}})
-    names = progress.chosen(rows, _FAST if fast else _FULL, LOADERS)
+    names = asked.chosen(_FULL, _FAST, _FAST[:1], {*_FULL, *ROWS, *LOADERS})
     runs: dict[str, Runs] = {}
     found: dict[tuple[str, str, str], Row] = {}
     for name in names:
-        for learner in LEARNERS:
+        for learner in learners:
             for seed in range(seeds):
                 both = progress.once(f"{name}, {learner}, {seed}", partial(_both_ways, name, learner, seed))
                 for trust, scores in both.items():
@@ -181,7 +183,8 @@ def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
                     values = runs.setdefault(f"{name}, {learner}, {trust}", Runs())
                     values.add(**{key: float(np.nanmean(own)) for key, own in scores.items() if key != "verdicts"})
             print(f"{name}, {learner}: {_cell(found[name, learner, GUARDED])}", flush=True)
-    text = f"# No silo worse off, {seeds} seeds\n\n{_ABOUT}\n{_table(names, runs, found)}\n{_criteria(names, found)}"
+    tables = f"{_table(names, learners, runs, found)}\n{_criteria(names, learners, found)}"
+    text = f"# No silo worse off, {seeds} seeds\n\n{_ABOUT}\n{tables}"
     settings = {"rows": names, "learners": LEARNERS, "rounds": ROUNDS, "seeds": seeds}
     report.write("no-harm", text, runs, settings)
 
@@ -209,11 +212,13 @@ def _cell(row: Row) -> str:
     return f"{row.gain:+.3f} ± {row.error:.3f} / {fmean(row.pooled):+.3f}"
 
 
-def _table(names: Iterable[str], runs: dict[str, Runs], rows: dict[tuple[str, str, str], Row]) -> str:
+def _table(
+    names: Iterable[str], learners: Sequence[str], runs: dict[str, Runs], rows: dict[tuple[str, str, str], Row]
+) -> str:
     header = ["data", "learner", "alone, own / pooled", "gain, plain", "gain, guarded", "lost"]
     lines = []
     for name in names:
-        for learner in LEARNERS:
+        for learner in learners:
             found = runs[f"{name}, {learner}, {GUARDED}"]
             both = [rows[name, learner, trust] for trust in (PLAIN, GUARDED)]
             alone = f"{found.mean('alone_own'):.3f} / {found.mean('alone_pooled'):.3f}"
@@ -222,10 +227,10 @@ def _table(names: Iterable[str], runs: dict[str, Runs], rows: dict[tuple[str, st
     return report.table(header, lines)
 
 
-def _criteria(names: Sequence[str], rows: dict[tuple[str, str, str], Row]) -> str:
+def _criteria(names: Sequence[str], learners: Sequence[str], rows: dict[tuple[str, str, str], Row]) -> str:
     lines = []
-    for learner in (*LEARNERS, "all"):
-        of = [learner] if learner != "all" else LEARNERS
+    for learner in (*learners, "all"):
+        of = [learner] if learner != "all" else learners
         by_trust = {trust: [rows[name, each, trust] for each in of for name in names] for trust in (PLAIN, GUARDED)}
         cells = [learner]
         for found in by_trust.values():

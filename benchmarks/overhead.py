@@ -23,7 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks import report
-from benchmarks.federation import Runs
+from benchmarks.harness import Asked
+from benchmarks.report import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.algorithms.fedct import Plurality
 from fedct_flwr.learners.out_of_fold import one_thread
@@ -39,7 +40,7 @@ _TESTED: Final = 5
 """One of so many records is held out."""
 
 
-def run(seeds: int | None, fast: bool) -> None:
+def run(asked: Asked) -> None:
     """Processor time of `simulate()` beside 100 lines of scikit-learn: breast cancer, 5 silos, and 3 silos of 300."""
     warnings.simplefilter("ignore")
     rng, rows = np.random.default_rng(0), []
@@ -59,7 +60,7 @@ def run(seeds: int | None, fast: bool) -> None:
                     "product": ours,
                 }
                 ways["not inspected"] = partial(ours, inspect=False)
-                for _ in range(seeds or (3 if fast else _REPEATS)):
+                for _ in range(asked.number or asked.of(_REPEATS, 3, 1)):
                     found.add(**{way: _seconds(call) for way, call in ways.items()})
                 middle = {way: median(values) for way, values in found.values.items()}
                 cells = [f"{middle[way]:.3f}" for way in ("script", "product")]

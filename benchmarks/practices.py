@@ -1,7 +1,6 @@
 """Ten small general practices that look for kidney disease: mean and worst practice, and gaps between the sexes."""
 
 import warnings
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -11,8 +10,9 @@ from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from benchmarks import practice_data, progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import Asked
 from benchmarks.practice_data import COLUMNS, NAME, SIZES, load, patients, risk
+from benchmarks.report import Runs
 from fedct_flwr import datasets, simulate
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import pool
@@ -43,6 +43,7 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     POOLED: {},
     TRUTH: {},
 }
+SMOKE_ROWS: Final = (ALONE, "joint labeler, epsilon 1", POOLED, TRUTH)
 _STUDYS: Final = (
     "That study's figures, of its own patients and 5 seeds, mean and worst practice: alone .789, .495; FedAvg .808, "
     ".675; with DP-SGD and secure sums at epsilon 2 .797, .649; with noise on updates at epsilon 4.3 .627, .397; "
@@ -51,12 +52,12 @@ _STUDYS: Final = (
 )
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+def run(asked: Asked) -> None:
     """Ten small practices: mean and worst AUROC and gaps between sexes, alone, together, at epsilon 1; 20 seeds."""
     warnings.simplefilter("ignore")
     datasets.LOADERS[NAME] = load
-    seeds = seeds or SEEDS
-    runs = {method: Runs() for method in progress.chosen(rows, list(METHODS), METHODS)}
+    seeds = asked.seeds(SEEDS)
+    runs = {method: Runs() for method in asked.chosen(tuple(METHODS), tuple(METHODS), SMOKE_ROWS)}
     for method, found in runs.items():
         for seed in range(seeds):
             found.add(**progress.once(f"{method}, {seed}", partial(measured, method, seed)))

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from benchmarks import report
-from benchmarks.federation import Runs
+from benchmarks.harness import FULL, Asked
+from benchmarks.report import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.networks import fashion_mnist_mlp, mlp, small_cnn
@@ -26,9 +27,10 @@ _NETWORKS: Final[dict[str, tuple[Callable[[], Any], tuple[int, ...]]]] = {
 }
 
 
-def run(seeds: int | None, fast: bool) -> None:
+def run(asked: Asked) -> None:
     """A network's round beside bare PyTorch steps; 5 and 100 silos' networks as one beside one after the other."""
-    turns, steps, runs = seeds or 5, dict[str, Runs](), dict[str, Runs]()
+    turns, steps, runs = asked.seeds(5), dict[str, Runs](), dict[str, Runs]()
+    fast = asked.size != FULL
     for name, (make, shape) in _NETWORKS.items():
         for batch in (64,) if fast else (8, 64):
             ways = steps_of(make, shape, batch, 5 if fast else 50)

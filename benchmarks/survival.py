@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import Asked
+from benchmarks.report import Runs
 from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.grades import MedianGrade
 from fedct_flwr.consensus.grades import GRADES, consensus_of_grades, grades
@@ -168,11 +169,11 @@ def _speed() -> tuple[float, float]:
     return time.perf_counter() - start, fits
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
+def run(asked: Asked) -> None:
     """Grades of risk on three tables with natural silos, next to FLamby's published figures; 20 seeds."""
     warnings.simplefilter("ignore")
-    seeds, runs, lines = seeds or SEEDS, {}, []
-    for name in progress.chosen(rows, [FLAMBY, *TABLES], [FLAMBY, *TABLES]):
+    seeds, runs, lines = asked.seeds(SEEDS), {}, []
+    for name in asked.chosen((FLAMBY, *TABLES), (FLAMBY, *TABLES), ("transplants",)):
         table, own_split = name.partition(",")[0], name == FLAMBY
         for method, options in (METHODS if own_split else {"mean": {}}).items():
             found = runs[f"{name}, {method}"] = Runs()
