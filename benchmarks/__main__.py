@@ -23,8 +23,8 @@ EXPERIMENTS: Final[dict[str, str]] = {
     **{
         name.replace("_", "-"): f"{name}.run"
         for name in (
-            "ablation", "calibration", "papers", "practices", "drawn",
-            "false_alarms", "gpu", "joint", "liars", "no_harm", "overhead", "stacked",
+            "calibration", "papers", "practices", "drawn",
+            "false_alarms", "gpu", "joint", "liars", "overhead", "stacked",
             "survival",
         )
     },
@@ -40,6 +40,8 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "consensus_rules": ("consensus-rules",),
     "membership": ("membership",),
     "privacy": ("privacy",),
+    "no_harm": ("no-harm",),
+    "ablation": ("ablation",),
     "toys": ("consensus-toys",),
     "language": ("language",),
     "trees": ("fedct-trees", "fedct-mixed"),

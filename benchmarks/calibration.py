@@ -113,7 +113,7 @@ def run(asked: Asked) -> None:
 
 
 def _found(name: str, learner: str, seed: int) -> dict[str, float]:
-    return Chances(name, learner, {}, seed).found()
+    return Chances(name, learner, "{}", seed).found()
 
 
 _ABOUT: Final = (

@@ -1,5 +1,6 @@
 """A table as a declaration, and the one runner that measures it, goes on where it was stopped, and writes it."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -134,9 +135,9 @@ def run(table: Table, asked: Asked) -> dict[str, Runs]:
     )
     if any(row.paper for row in there):
         text += "\nMean ± standard error; in brackets the paper's figure.\n"
-    report.write(
-        asked.name, text + table.after(runs), runs, {**shared, "rows": {row.name: row.settings for row in there}}
-    )
+    # A part of the rows does not replace the table.
+    name = re.sub(r"[^\w.-]+", "-", "-".join([asked.name, *asked.rows]))
+    report.write(name, text + table.after(runs), runs, {**shared, "rows": {row.name: row.settings for row in there}})
     return runs
 
 
@@ -173,7 +174,7 @@ def written(grid: Grid, rows: Sequence[Row], runs: Mapping[str, Runs], *, papers
     for row in rows:
         for each in grid.each or ("",):
             keys = [column.key.format(each) for column in grid.columns]
-            if any(key in runs[row.name].values for key in keys if key):
+            if not all(keys) or any(key in runs[row.name].values for key in keys):
                 label = ", ".join(filter(None, (row.name if len(rows) > 1 or not each else "", each)))
                 cells = [
                     _cell(runs[row.name], key, column, row.paper.get(each or column.title, "") if papers else "")

@@ -135,7 +135,8 @@ TABLES: Final = {
         "through a federation: silos' released labels, their plurality, and personal models (logistic regression) "
         "trained on private records and the consensus, of the first {models} silos. dp-linear labels all of the public "
         f"set for one price; {{public}} of its examples are measured. Where each label costs, {PAID_LABELS:,} are "
-        f"asked, in favour of those mechanisms. Infinite epsilon is no noise (dp-linear, dp-sgd: epsilon {UNPROTECTED:g}).",
+        "asked, in favour of those mechanisms. Infinite epsilon is no noise (dp-linear, dp-sgd: epsilon "
+        f"{UNPROTECTED:g}).",
         _ROWS,
         {"": measured},
         [
