@@ -218,12 +218,7 @@ TABLES: Final[dict[str, Table]] = {
             Row("iid", {"data": "fashion-mnist-public-iid"}, ("FedCT",), {"FedCT": "0.77"}),
             Row("skewed, alpha = 1", {"data": "fashion-mnist-public-1"}, ("FedCT",), {"FedCT": "0.74"}),
             Row("skewed, alpha = 0.5", {"data": "fashion-mnist-public-0.5"}, ("FedCT",), {"FedCT": "0.72"}),
-            Row(
-                _DIGITS,
-                {"data": "fashion-mnist-public-digits"},
-                ("FedCT",),
-                {"FedCT": "0.65"},
-            ),
+            Row(_DIGITS, {"data": "fashion-mnist-public-digits"}, ("FedCT",), {"FedCT": "0.65"}),
         ),
         steps=1000,
         fast_steps=300,
@@ -322,10 +317,7 @@ TABLES["fedct-convergence"] = Table(
     "CIFAR10, and that the spread is larger where classes differ. Lines by round. Test accuracy; spread: standard "
     "deviation between the silos' models; churn: share of the public examples asked about again whose consensus label "
     "is another one than before.",
-    [
-        Row("iid, 5 silos"),
-        Row("Dirichlet 100 and 2, 10 silos", {"data": halves((100.0, 2.0)), "num-silos": 10}),
-    ],
+    [Row("iid, 5 silos"), Row("Dirichlet 100 and 2, 10 silos", {"data": halves((100.0, 2.0)), "num-silos": 10})],
     {"": _curves},
     [Grid("Split, round", [Column(name, f"{name}, {{}}") for name in _CURVES], each=_SHOWN)],
     2,

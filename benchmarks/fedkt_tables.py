@@ -62,11 +62,7 @@ def _with_majority(config: RunConfig) -> dict[str, float]:
 
 
 _ACCURACY: Final = [Column("accuracy", "accuracy"), Column("majority class", "majority")]
-_PRICED: Final = [
-    *_ACCURACY,
-    Column("by its accountant", "paper", ".2f"),
-    Column("tightest", "tightest", ".2f"),
-]
+_PRICED: Final = [*_ACCURACY, Column("by its accountant", "paper", ".2f"), Column("tightest", "tightest", ".2f")]
 
 
 def _on_adult(title: str, about: str, rows: Sequence[Row], paper: str, fewest: int = 0, **settings: Any) -> Table:

@@ -174,7 +174,7 @@ def written(grid: Grid, rows: Sequence[Row], runs: Mapping[str, Runs], *, papers
     for row in rows:
         for each in grid.each or ("",):
             keys = [column.key.format(each) for column in grid.columns]
-            if not all(keys) or any(key in runs[row.name].values for key in keys):
+            if any(not key or key in runs[row.name].values for key in keys):
                 label = ", ".join(filter(None, (row.name if len(rows) > 1 or not each else "", each)))
                 cells = [
                     _cell(runs[row.name], key, column, row.paper.get(each or column.title, "") if papers else "")

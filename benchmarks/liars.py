@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
@@ -19,9 +18,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from sklearn.metrics import r2_score
 
-from benchmarks import progress, report
-from benchmarks.harness import Asked
-from benchmarks.report import Runs
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from client_app.main import app as client_app
 from fedct_flwr import datasets, secure_sum, silo
 from fedct_flwr.config.run import RunConfig
@@ -38,7 +35,6 @@ from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 
-SEEDS: Final = 3
 LIFTED: Final = 2
 """Votes that a liar in a sum moves from one class to the other, next to its own: its row still adds up to 1."""
 
@@ -89,40 +85,18 @@ LIES: Final = {
     "values by trust, shifted": Lie({"algorithm": "prediction-consensus", **_VALUES}, shifted),
 }
 
-SMOKE_ROWS: Final = ("majority, labels turned", "joint labeler, gradient times 10")
 
-
-def run(asked: Asked) -> None:
-    """One hospital of four lies: what honest ones lose under each rule, sum and labeler; 3 seeds."""
-    logging.getLogger("flwr").setLevel(logging.CRITICAL)
-    runs = {}
-    for name in asked.chosen(tuple(LIES), tuple(LIES), SMOKE_ROWS):
-        runs[name] = Runs()
-        for seed in range(asked.seeds(SEEDS)):
-            runs[name].add(**progress.once(f"{name}, {seed}", partial(measured, LIES[name], seed)))
-    header = ["rule, and the lie", "alone", "gain, plain", "gain, guarded", "warned of", "ended early"]
-    rows = []
-    for name, found in runs.items():
-        shares = [f"{found.mean(key):.0%}" for key in ("warned", "ended")]
-        rows.append([name, *(report.cell(found, key) for key in ("alone", "plain", "guarded")), *shares])
-    text = (
-        f"# One liar of four, {asked.seeds(SEEDS)} seeds\n\n{' '.join((__doc__ or '').split())} Logistic regression; "
-        "ridge for numbers. Plain: labels count as much as records; guarded: by `auto`. Warned of: guarded runs where "
-        "half of the silos' records spoke against what sums taught. Runs end early where a sum is refused that honest "
-        "silos cannot have made.\n\n"
-    )
-    report.write("liars", text + report.table(header, rows), runs, {})
-
-
-def measured(lie: Lie, seed: int) -> dict[str, float]:
+def measured(settings: Settings) -> dict[str, float]:
     """Means over liars and honest hospitals: the score alone, what labels add; shares of runs warned of and ended."""
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    lie = LIES[settings["lie"]]
     alone: list[float] = []
     warned: list[bool] = []
     ended: list[bool] = []
     gains: dict[str, list[float]] = {"plain": [], "guarded": []}
     for kind, weight in (("plain", 1.0), ("guarded", "auto")):
-        for liar in range(4):
-            before, after, said, early = _run(lie, liar, {"pseudo-weight": weight, "seed": seed})
+        for liar in range(settings["liars"]):
+            before, after, said, early = _run(lie, liar, {"pseudo-weight": weight, "seed": settings["seed"]})
             alone += before
             gains[kind] += [new - old for old, new in zip(before, after, strict=True)]
             ended.append(early)
@@ -208,3 +182,31 @@ def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
         patch("fedct_flwr.secure_sum.silo._checked", lambda vector, shape: vector),
     ):
         yield
+
+
+TABLES: Final = {
+    "liars": Table(
+        "One liar of four",
+        f"{' '.join((__doc__ or '').split())} Logistic regression; ridge for numbers. Plain: labels count as much as "
+        "records; guarded: by `auto`. Warned of: guarded runs where half of the silos' records spoke against what sums "
+        "taught. Runs end early where a sum is refused that honest silos cannot have made.",
+        [Row(name, {"lie": name}) for name in LIES],
+        {"": measured},
+        [
+            Grid(
+                "rule, and the lie",
+                [
+                    Column("alone", "alone"),
+                    Column("gain, plain", "plain"),
+                    Column("gain, guarded", "guarded"),
+                    Column("warned of", "warned", ".0%"),
+                    Column("ended early", "ended", ".0%"),
+                ],
+            )
+        ],
+        3,
+        settings={"liars": 4},
+        smoke={"liars": 1},
+        smoke_rows=["majority in sums, labels turned", "joint labeler, gradient times 10"],
+    )
+}
