@@ -1,5 +1,7 @@
 """Print the size of the source tree; with ``--check``, fail where it exceeds ``.ci/budget.toml``.
 
+With ``--docstrings`` it prints 20 docstrings of the package, drawn by the commit, for a reader new to the code.
+
 Lines of Python, generated code apart. ``budget.toml`` has one number for each folder of the package, and for the tests
 and benchmarks; the longest name that a file's path begins with counts it. For some imports it has the number of modules
 of ours that they load, and their lines. A number may only go down: where a sum rises, the commit's message has a line
@@ -7,6 +9,7 @@ of ours that they load, and their lines. A number may only go down: where a sum 
 """
 
 import ast
+import random
 import re
 import subprocess
 import sys
@@ -199,6 +202,18 @@ def history(trees: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
     return times, changed
 
 
+def docstrings() -> list[str]:
+    """Docstrings of the package drawn by the commit, each with its file and its definition's first line."""
+    found = []
+    for path in sources(PACKAGE):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and (said := ast.get_docstring(node)):
+                where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                found.append(f"{where}\n{text.splitlines()[node.lineno - 1].strip()}\n{said}\n")
+    return random.Random(git("rev-parse", "HEAD").stdout.strip()).sample(found, 20)  # noqa: S311
+
+
 def git(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run git in the tree."""
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)  # noqa: S607
@@ -231,6 +246,9 @@ def raised(now: dict[str, dict[str, int]]) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """The exit code: 1 where the tree exceeds its budget, or the budget has grown."""
+    if "--docstrings" in arguments:
+        print("\n".join(docstrings()))
+        return 0
     numbers = budget()
     sizes = by_folder([*numbers["package"]])
     rows = [

@@ -22,8 +22,8 @@ from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm_rows import ROWS
 from benchmarks.report import Runs
 from fedct_flwr import datasets
+from fedct_flwr.algorithms.fedct import LabelSharing
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.coordinator.algorithm import LabelSharing
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner

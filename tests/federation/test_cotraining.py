@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr import DawidSkene, FedCT, Plurality, datasets, simulate
 from fedct_flwr.config.run import RunConfig
@@ -30,7 +32,10 @@ def test_a_run_leaves_config_rounds_labels_models_and_result(federation: Federat
     assert folder.read_json("result.json")["status"] == "completed"
 
 
-def test_the_strategy_means_what_every_flower_strategy_means(federation: Federation) -> None:
+@pytest.mark.parametrize("start", [CoTraining.start, Strategy.start], ids=["its own loop", "Flower's loop"])
+def test_the_strategy_means_what_every_flower_strategy_means(
+    federation: Federation, start: Callable[..., Result]
+) -> None:
     seen: list[int] = []
     results = []
 
@@ -39,14 +44,14 @@ def test_the_strategy_means_what_every_flower_strategy_means(federation: Federat
         dataset = datasets.load(config)
         terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
         roster = Roster([silo.name for silo in dataset.silos], 2, 1.0)
-        strategy = CoTraining(terms, Plurality().consensus(2), roster)
+        strategy = CoTraining(terms, Plurality().consensus(2), roster, Plurality().rounds)
 
         def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
             seen.append(number)
             return MetricRecord({"labeled": int((arrays_to_targets(arrays) != -1).sum())})
 
         empty = targets_to_arrays(no_targets(terms.num_public))
-        results.append(strategy.start(grid, empty, num_rounds=2, timeout=PATIENCE, evaluate_fn=evaluate))
+        results.append(start(strategy, grid, empty, num_rounds=2, timeout=PATIENCE, evaluate_fn=evaluate))
 
     server_app = ServerApp()
     server_app.main()(main)
