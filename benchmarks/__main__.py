@@ -101,6 +101,8 @@ def main(
         return
     if name not in NAMES:
         raise typer.BadParameter(f"no experiment {name!r}: there are {', '.join(NAMES)}", param_hint="NAME")
+    if row and name in EXPERIMENTS:
+        raise typer.BadParameter(f"{name} has no rows", param_hint="--row")
     logging.getLogger("flwr").setLevel(logging.ERROR)
     size = SMOKE if smoke else FAST if fast else FULL
     options = [f"--{size}"] * (size != FULL) + ["--seeds", str(seeds)] * bool(seeds)

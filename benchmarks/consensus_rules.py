@@ -182,8 +182,8 @@ def _recovered(runs: Mapping[str, Runs]) -> str:
             assert plain is not None
             local, central = plain.mean("local"), plain.mean("central")
             reached = runs[f"{_HOSPITALS}, {name}, class-weight {weight}"]
-            shares = [(reached.mean(rule) - local) / (central - local) for rule in (*RULES, "truth")]
-            lines.append([f"{name}, {weight}", *(f"{share:.0%}" for share in shares)])
+            shares = [report.share(reached.mean(rule) - local, central - local) for rule in (*RULES, "truth")]
+            lines.append([f"{name}, {weight}", *shares])
     header = ["Learner, class-weight", *RULES, "true labels"]
     return "\nShare of the distance from local only to centralized, both without class weights:\n\n" + report.table(
         header, lines

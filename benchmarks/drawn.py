@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from benchmarks import report
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.natural_silos import NATURAL, load_flamby
 from benchmarks.practice_data import load as load_practices
@@ -48,7 +49,7 @@ def _measured(name: str, settings: Settings) -> dict[str, float]:
 def _share(name: str) -> Callable[[Runs], str]:
     def shown(runs: Runs) -> str:
         key = f"{name}: gain_pooled"
-        return f"{runs.mean(key) / runs.mean('real: gain_pooled'):.0%}" if key in runs.values else "–"
+        return report.share(runs.mean(key), runs.mean("real: gain_pooled")) if key in runs.values else "–"
 
     return shown
 
@@ -80,6 +81,7 @@ TABLES: Final = {
         ],
         10,
         fast_rows=[f"heart-disease, {learner}" for learner in LEARNERS[:2]],
+        smoke={"learner": "naive-bayes"},
         smoke_rows=["burns, logistic-regression"],
         loaders=LOADERS,
     )

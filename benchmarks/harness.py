@@ -1,7 +1,7 @@
 """A table as a declaration, and the one runner that measures it, goes on where it was stopped, and writes it."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -35,14 +35,11 @@ class Asked(NamedTuple):
         """Number of seeds: as the command says, else 2 for a first look and 1 to see that all works."""
         return self.number or self.of(full, min(full, 2), 1)
 
-    def chosen(
-        self, full: Sequence[str], fast: Sequence[str], smoke: Sequence[str], known: Collection[str] = ()
-    ) -> Any:
-        """The rows that the command names, or those of its size. Raises BadParameter for one that is not ``known``."""
-        known = known or full
-        if unknown := [row for row in self.rows if row not in known]:
-            raise typer.BadParameter(f"no row {unknown[0]!r}: there are {', '.join(known)}", param_hint="--row")
-        return self.rows or tuple(self.of(full, fast, smoke))
+    def chosen(self, full: Sequence[str], fast: Sequence[str], smoke: Sequence[str]) -> Sequence[str]:
+        """The rows that the command names, or those of its size. Raises BadParameter for one that is not there."""
+        if unknown := [row for row in self.rows if row not in full]:
+            raise typer.BadParameter(f"no row {unknown[0]!r}: there are {', '.join(full)}", param_hint="--row")
+        return self.rows or self.of(full, fast or full, smoke or fast or full)
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ def run(table: Table, asked: Asked) -> dict[str, Runs]:
     """Measure every row with every method for each seed, and write what was found."""
     LOADERS.update(table.loaders)
     names = [row.name for row in table.rows]
-    rows = asked.chosen(names, table.fast_rows or names, table.smoke_rows or table.fast_rows or names)
+    rows = asked.chosen(names, table.fast_rows, table.smoke_rows)
     there = [row for row in table.rows if row.name in rows]
     runs = {row.name: measured(table, row, asked) for row in there}
     number = max(len(values) for found in runs.values() for values in found.values.values())

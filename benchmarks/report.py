@@ -60,6 +60,11 @@ def cell(runs: Runs, name: str) -> str:
     return f"{runs.mean(name):.3f}{error}"
 
 
+def share(part: float, whole: float) -> str:
+    """``part`` of ``whole`` in percent; a dash where there is no whole."""
+    return f"{part / whole:.0%}" if whole else "–"
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [header, ["---"] * len(header), *rows]

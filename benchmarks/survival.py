@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
+from benchmarks import report
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
 from fedct_flwr import Drawn, Run, simulate
@@ -204,7 +205,7 @@ def _share(runs: Runs) -> str:
     if "pooled_local" not in runs.values:
         return "–"
     alone, together, pooled = (runs.mean(f"pooled_{way}") for way in ("local", "federated", "centralized"))
-    return f"{(together - alone) / (pooled - alone):.0%}"
+    return report.share(together - alone, pooled - alone)
 
 
 def _row(name: str, method: str) -> Row:
