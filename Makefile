@@ -70,7 +70,7 @@ check: $(VENV)/.dev ## Lint, types, import layers, generated code
 	@$(BIN)/python .ci/size.py --check
 
 size: ## Print lines of code by folder, their budget, and what makes the package hard to read
-	@$(PYTHON) .ci/size.py
+	@$(PYTHON) .ci/size.py $(if $(docstrings),--docstrings)
 
 format: $(VENV)/.dev ## Format the code
 	@$(BIN)/ruff check --quiet --fix .

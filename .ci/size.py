@@ -1,5 +1,7 @@
 """Print the size of the source tree; with ``--check``, fail where it exceeds ``.ci/budget.toml``.
 
+With ``--docstrings`` it prints 20 docstrings of the package, drawn by the commit, for a reader new to the code.
+
 Lines of Python, generated code apart. ``budget.toml`` has one number for each folder of the package, and for the tests
 and benchmarks; the longest name that a file's path begins with counts it. For some imports it has the number of modules
 of ours that they load, and their lines. A number may only go down: where a sum rises, the commit's message has a line
@@ -7,6 +9,7 @@ of ours that they load, and their lines. A number may only go down: where a sum 
 """
 
 import ast
+import random
 import re
 import subprocess
 import sys
@@ -135,6 +138,82 @@ def facts() -> dict[str, int]:
     }
 
 
+def stale() -> list[str]:
+    """Results older than the last change of the code that they measure, as far as a file imports it; one line each.
+
+    The commit is the one that a file names, else the one that wrote it.
+    """
+    trees = ("benchmarks", "fedct_flwr", "client_app", "server_app")
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for tree in trees for path in sources(ROOT / tree)
+    }
+    texts = {path: path.read_text(encoding="utf-8") for path in sources(ROOT / "benchmarks")}
+    times, changed = history(trees)
+    needs: dict[str, set[str]] = {}
+
+    def direct(module: str) -> set[str]:
+        if module not in needs:
+            names = {name for name, _ in imported(ast.parse(modules[module].read_text(encoding="utf-8")))}
+            needs[module] = names & modules.keys()
+        return needs[module]
+
+    found = []
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
+        named = re.search(
+            r"python -m benchmarks ([\w-]+).*?(?:commit ([0-9a-f]{7,}).*)?$", path.read_text("utf-8"), re.MULTILINE
+        )
+        if named is None or path.stem in ("README", "papers"):
+            continue
+        own = [
+            each
+            for each, text in texts.items()
+            if each.stem not in ("__main__", "papers") and declares(each, text, named[1])
+        ]
+        if not own:
+            found.append(f"{path.stem}: its script is in the history")
+            continue
+        seen, left = set[str](), [f"benchmarks.{own[0].stem}"]
+        while left:
+            seen.add(module := left.pop())
+            left += direct(module) - seen - {*left}
+        measured = next((time for commit, time in times.items() if named[2] and commit.startswith(named[2])), None)
+        measured = measured or changed.get(path.relative_to(ROOT).as_posix(), 0)
+        newer = [name for name in seen if changed.get(modules[name].relative_to(ROOT).as_posix(), 0) > measured]
+        if newer:
+            found.append(f"{path.stem}: {len(newer)} of {len(seen)} files changed since {named[2] or 'it was written'}")
+    return found
+
+
+def declares(path: Path, text: str, name: str) -> bool:
+    """Whether a file of the benchmarks has the experiment ``name``: as its own name, or among its tables."""
+    declared = re.search(rf'"{name}"(: |\] = )(Table|_?on_\w+)\(', text)
+    return path.stem == name.replace("-", "_") or declared is not None
+
+
+def history(trees: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """When each commit was made, and when each file of these trees last changed, in seconds."""
+    times, changed, time = dict[str, int](), dict[str, int](), 0
+    for line in git("log", "--format=commit %H %ct", "--name-only", "--", *trees).stdout.splitlines():
+        if line.startswith("commit "):
+            _, commit, made = line.split()
+            times[commit] = time = int(made)
+        elif line:
+            changed.setdefault(line, time)
+    return times, changed
+
+
+def docstrings() -> list[str]:
+    """Docstrings of the package drawn by the commit, each with its file and its definition's first line."""
+    found = []
+    for path in sources(PACKAGE):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and (said := ast.get_docstring(node)):
+                where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                found.append(f"{where}\n{text.splitlines()[node.lineno - 1].strip()}\n{said}\n")
+    return random.Random(git("rev-parse", "HEAD").stdout.strip()).sample(found, 20)  # noqa: S311
+
+
 def git(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run git in the tree."""
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)  # noqa: S607
@@ -167,6 +246,9 @@ def raised(now: dict[str, dict[str, int]]) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """The exit code: 1 where the tree exceeds its budget, or the budget has grown."""
+    if "--docstrings" in arguments:
+        print("\n".join(docstrings()))
+        return 0
     numbers = budget()
     sizes = by_folder([*numbers["package"]])
     rows = [
@@ -185,6 +267,9 @@ def main(arguments: list[str]) -> int:
         print(f"{'the package':<44}{sum(sizes.values()):>8}{total(numbers, 'package'):>8}")
         for name, number in facts().items():
             print(f"{name:<44}{number:>8}")
+        print("\nresults older than the code that they measure:")
+        for line in stale():
+            print(f"  {line}")
     for name, today, most in over:
         print(f"{name}: {today}, and its budget is {most}: delete something (.ci/budget.toml)", file=sys.stderr)
     grown = raised(numbers)

@@ -1,7 +1,9 @@
 """Worth of each piece of the default: all of it, each piece off, and a short script, on natural silos."""
 
+import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple
 
@@ -12,15 +14,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks import report
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.natural_silos import NATURAL
-from benchmarks.no_harm import Scores, Silos
+from benchmarks.no_harm import MUCH, TESTS, alone, lost
 from benchmarks.no_harm_rows import ROWS as FEW
-from fedct_flwr.datasets import LOADERS
+from benchmarks.report import Runs
 
-_SEEDS: Final = 10
-_MUCH: Final = 0.05
 ROWS: Final = (
     "heart-disease", "few-adult-by-workclass", "few-adult-by-education", "few-mushroom-by-habitat", "few-wine-by-type",
     "fractures", "burns", "covid-tests",
@@ -37,6 +37,11 @@ class Variant(NamedTuple):
     algorithm: str = "fedct-dawid-skene"
     guarded: bool = True
     rounds: int = 10
+
+    @property
+    def quick(self) -> "Variant":
+        """With a fast learner, but for the script, and two rounds at most."""
+        return self._replace(learner=SCRIPT if self.learner == SCRIPT else "naive-bayes", rounds=min(2, self.rounds))
 
 
 VARIANTS: Final = {
@@ -64,85 +69,79 @@ def best_of_three(random_state: int | None = None) -> GridSearchCV:
     return GridSearchCV(pipeline, {"model": models}, scoring="balanced_accuracy", cv=3)
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """Worth of each piece of the default on natural silos: each one off, and a script; 10 seeds."""
+def _measured(variant: Variant, settings: Settings) -> dict[str, float]:
     warnings.simplefilter("ignore")
-    LOADERS.update({**NATURAL, **FEW})
-    names = progress.chosen(rows, ROWS[:1] if fast else ROWS, ROWS)
-    runs: dict[str, Runs] = {}
-    for name in names:
-        for seed in range(seeds or _SEEDS):
-            known: dict[str, Silos] = {}
-            for title, variant in VARIANTS.items():
-                scores = progress.once(f"{name}, {title}, {seed}", lambda: _scores(known, name, seed, variant))  # noqa: B023
-                runs.setdefault(f"{name}, {title}", Runs()).add(
-                    own=float(np.nanmean(scores["together_own"])),
-                    pooled=fmean(scores["together_pooled"]),
-                    lost=scores["verdicts"].count("lost"),
-                    much_worse=_much_worse(scores),
-                    silos=len(scores["verdicts"]),
-                    **_of_alone(title, scores),
-                )
-    text = f"# What each piece of the default is worth, {seeds or _SEEDS} seeds\n\n{_ABOUT}\n{_tables(names, runs)}"
-    name = "-".join(["ablation", *rows])
-    report.write(name, text, runs, {"rows": names})
+    used = variant.quick if settings["quick"] else variant
+    silos = alone(settings["data"], used.learner, json.dumps(_PARAMS.get(used.learner, {})), settings["seed"])
+    if used.learner == SCRIPT:
+        silos.settle()
+    return silos.cotrained(algorithm=used.algorithm, guarded=used.guarded, rounds=used.rounds)
 
 
-def _scores(known: dict[str, Silos], name: str, seed: int, variant: Variant) -> Scores:
-    learner = variant.learner
-    if learner not in known:
-        known[learner] = Silos(name, learner, _PARAMS.get(learner, {}), seed)
-    return known[learner].cotrained(algorithm=variant.algorithm, guarded=variant.guarded, rounds=variant.rounds)
+def _differences(runs: Runs, variant: str, test: str) -> list[float]:
+    ours, default = (np.array(runs.values[f"{name}: together_{test}"]) for name in (variant, "default"))
+    found: list[float] = (ours - default).tolist()
+    return found
 
 
-def _much_worse(scores: Scores) -> int:
-    """How many silos do worse on their own test records than alone by more than 0.05."""
-    return int(
-        (np.array(scores["together_own"]) - scores["alone_own"] < -_MUCH).sum()
-    )  # NaN: one class, no silo's loss
+def _apart(variant: str, test: str) -> Callable[[Runs], str]:
+    return lambda runs: _cell(_differences(runs, variant, test))
 
 
-def _of_alone(title: str, scores: Scores) -> dict[str, float]:
-    if title not in ("default", "script"):
-        return {}
-    return {"alone_own": float(np.nanmean(scores["alone_own"])), "alone_pooled": fmean(scores["alone_pooled"])}
+def _cell(differences: list[float]) -> str:
+    error = f" ± {stdev(differences) / len(differences) ** 0.5:.3f}" if len(differences) > 1 else ""
+    return f"{fmean(differences):+.3f}{error}"
 
 
-_ABOUT: Final = (
-    "Balanced accuracy, mean over silos. Each cell of a variant is its difference from the default with the same "
-    "seeds, ± standard error. Forest: a class-balanced one of 50 trees instead of `auto`. Adult, mushrooms and wine "
-    "are cut to silos of 40 to 800 records. The script: the best of three class-balanced learners by three folds, "
-    "majority, one round, pseudo-labels at full weight. Lost: silos whose own test records say that they are "
-    "significantly worse than alone with the same learner, or worse by more than 0.05, significant or not.\n"
-)
-
-
-def _tables(names: Sequence[str], runs: dict[str, Runs]) -> str:
-    found = ""
-    for test in ("own", "pooled"):
-        lines: list[list[str]] = []
-        every: dict[str, list[float]] = {title: [] for title in VARIANTS}
-        for name in names:
-            default: Any = np.array(runs[f"{name}, default"].values[test])
-            cells = [name, f"{runs[f'{name}, default'].mean(f'alone_{test}'):.3f}", f"{default.mean():.3f}"]
-            for title in [*VARIANTS][1:]:
-                differences = (np.array(runs[f"{name}, {title}"].values[test]) - default).tolist()
-                every[title] += differences
-                cells.append(_cell(differences))
-            lines.append(cells)
-        lines.append(["all rows", "", "", *(_cell(every[title]) for title in [*VARIANTS][1:])])
-        found += report.table([f"{test} test", "alone", *VARIANTS], lines) + "\n"
+def _over_all(runs: Mapping[str, Runs]) -> str:
+    """Differences from the default over all rows and seeds, and all silos that lost."""
     lines = []
-    for words, key in (("significantly worse", "lost"), ("worse by more than 0.05", "much_worse")):
-        of = {title: [runs[f"{name}, {title}"].values for name in names] for title in VARIANTS}
-        lines.append([words, *(f"{_sum(of[title], key)} of {_sum(of[title], 'silos')}" for title in VARIANTS)])
-    return found + report.table(["silos lost", *VARIANTS], lines)
+    for test in TESTS:
+        every = [[each for found in runs.values() for each in _differences(found, name, test)] for name in VARIANTS]
+        lines.append([f"{test} test, from the default", *map(_cell, every)])
+    for words, key in (("significantly worse", "lost"), (f"worse by more than {MUCH:g}", "much_worse")):
+        numbers = [
+            [sum(sum(found.values[f"{name}: {of}"]) for found in runs.values()) for of in (key, "silos")]
+            for name in VARIANTS
+        ]
+        lines.append([f"silos {words}", *(f"{worse:.0f} of {silos:.0f}" for worse, silos in numbers)])
+    return f"\n{report.table(['all rows', *VARIANTS], lines)}"
 
 
-def _sum(values: Sequence[Any], key: str) -> int:
-    return sum(round(sum(each[key])) for each in values)
-
-
-def _cell(differences: Sequence[float]) -> str:
-    error = stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
-    return f"{fmean(differences):+.3f} ± {error:.3f}"
+TABLES: Final = {
+    "ablation": Table(
+        "What each piece of the default is worth",
+        "Balanced accuracy, mean over silos. Each cell of a variant is its difference from the default with the same "
+        "seeds, ± standard error. Forest: a class-balanced one of 50 trees instead of `auto`. Adult, mushrooms and "
+        "wine are cut to silos of 40 to 800 records. The script: each silo takes the best of three class-balanced "
+        "learners by three folds of its own records; majority, one round, each refits on the union, pseudo-labels at "
+        "full weight. Lost: silos whose own test records say that they are significantly worse than alone with the "
+        f"same learner, or worse by more than {MUCH:g}, significant or not.",
+        [Row(name, {"data": name}) for name in ROWS],
+        {name: partial(_measured, variant) for name, variant in VARIANTS.items()},
+        [
+            *(
+                Grid(
+                    f"{test} test",
+                    [
+                        Column("alone", f"default: alone_{test}", ".3f"),
+                        Column("default", f"default: together_{test}", ".3f"),
+                        *(Column(name, "", _apart(name, test)) for name in [*VARIANTS][1:]),
+                    ],
+                )
+                for test in TESTS
+            ),
+            *(
+                Grid(words, [Column(name, "", lost(key, name)) for name in VARIANTS])
+                for words, key in {"silos lost, exact test": "lost", "silos lost, by size": "much_worse"}.items()
+            ),
+        ],
+        10,
+        settings={"quick": False},
+        smoke={"quick": True},
+        fast_rows=ROWS[:1],
+        smoke_rows=["transplants"],
+        loaders={**NATURAL, **FEW},
+        after=_over_all,
+    )
+}

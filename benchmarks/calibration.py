@@ -4,8 +4,7 @@ Silos are in one process here, as in ``no_harm``.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
@@ -13,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks import report
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm import Silos
-from fedct_flwr.datasets import LOADERS
+from benchmarks.report import Runs
 from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.out_of_fold import probabilities
@@ -32,7 +31,6 @@ TESTS: Final = ("own", "pooled")
 MEASURES: Final = {
     "off": "off", "silo": "off, by silo", "ece": "ECE", "all": "Brier", "brier": "Brier, by silo", "auc": "AUC",
 }  # fmt: skip
-_SEEDS: Final = 5
 _ROUNDS: Final = 3
 _Stated: TypeAlias = list[NDArray[np.float64]]
 """Of one silo's model, for its own and for the pooled test records."""
@@ -93,24 +91,9 @@ def _measured(asked: Sequence[tuple[Examples, NDArray[np.float64]]]) -> dict[str
     return {"off": abs(float(stated.mean() - happened.mean())), "all": float(losses.mean()), **found}
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """Whether stated chances are true: alone, co-trained, recalibrated, on eight tables with natural silos; 5 seeds."""
+def _chances(settings: Settings) -> dict[str, float]:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    seeds = seeds or _SEEDS
-    LOADERS.update(NATURAL)
-    names = progress.chosen(rows, ("fractures", "covid-tests") if fast else tuple(NATURAL), NATURAL)
-    runs: dict[str, Runs] = {}
-    for name in names:
-        for learner in LEARNERS:
-            found = runs.setdefault(f"{name}, {learner}", Runs())
-            for seed in range(seeds):
-                found.add(**progress.once(f"{name}, {learner}, {seed}", partial(_found, name, learner, seed)))
-    text = f"# Chances that are true, {seeds} seeds\n\n{_ABOUT}\n" + "\n".join(_table(runs, test) for test in TESTS)
-    report.write("calibration", text, runs, {"rows": names, "learners": LEARNERS, "rounds": _ROUNDS, "seeds": seeds})
-
-
-def _found(name: str, learner: str, seed: int) -> dict[str, float]:
-    return Chances(name, learner, {}, seed).found()
+    return Chances(settings["data"], settings["learner"], "{}", settings["seed"]).found()
 
 
 _ABOUT: Final = (
@@ -118,16 +101,8 @@ _ABOUT: Final = (
     "`auto` may. Recalibrated: by each silo's own out-of-fold predictions. Off: mean stated chance less the "
     "share observed, without its sign, over the test records of all silos, each by its silo's model. By silo: the mean "
     "over silos, in brackets what true chances would have by luck on as few records. Brier's score likewise. ECE "
-    "(expected calibration error, ten bins) and AUC are means over silos.\n"
+    "(expected calibration error, ten bins) and AUC are means over silos."
 )
-
-
-def _table(runs: Mapping[str, Runs], test: str) -> str:
-    lines = [[row, *(_cell([found], test, name) for name in MEASURES)] for row, found in runs.items()]
-    for learner in LEARNERS:
-        every = [found for row, found in runs.items() if row.endswith(f", {learner}")]
-        lines.append([f"**mean, {learner}**", *(_cell(every, test, name) for name in MEASURES)])
-    return report.table([f"{test} test", *MEASURES.values()], lines)
 
 
 def _cell(of: Sequence[Runs], test: str, name: str) -> str:
@@ -136,3 +111,36 @@ def _cell(of: Sequence[Runs], test: str, name: str) -> str:
 
     luck = f" ({mean(CHANCES, 'luck'):.3f})" if name == "silo" else ""
     return " / ".join(f"{mean(model, name):.3f}" for model in MODELS) + luck
+
+
+def _shown(test: str, name: str) -> Callable[[Runs], str]:
+    return lambda runs: _cell([runs], test, name)
+
+
+def _means(runs: Mapping[str, Runs]) -> str:
+    lines = [
+        [f"{test} test, {learner}", *(_cell(every, test, name) for name in MEASURES)]
+        for test in TESTS
+        for learner in LEARNERS
+        if (every := [found for row, found in runs.items() if row.endswith(f", {learner}")])
+    ]
+    return f"\n{report.table(['mean over all rows', *MEASURES.values()], lines)}"
+
+
+TABLES: Final = {
+    "calibration": Table(
+        "Chances that are true",
+        _ABOUT,
+        [Row(f"{name}, {learner}", {"data": name, "learner": learner}) for name in NATURAL for learner in LEARNERS],
+        {"": _chances},
+        [
+            Grid(f"{test} test", [Column(title, "", _shown(test, name)) for name, title in MEASURES.items()])
+            for test in TESTS
+        ],
+        5,
+        fast_rows=[f"{name}, {learner}" for name in ("fractures", "covid-tests") for learner in LEARNERS],
+        smoke_rows=["transplants, logistic-regression"],
+        loaders=NATURAL,
+        after=_means,
+    )
+}

@@ -5,7 +5,7 @@ silo trains on them too. Bad silos vote; only the models of the others are score
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import recall_score
 
 from benchmarks import report
-from benchmarks.federation import Runs
+from benchmarks.harness import Column, Grid, Row, Settings, Table
+from benchmarks.report import Runs
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
 from fedct_flwr.config.run import RunConfig
@@ -100,50 +101,6 @@ def digits(config: RunConfig) -> FederatedDataset:
     return split_over_silos("digits", schema, records, private=600, public=600, silos=10, config=config)
 
 
-def run(seeds: int | None, fast: bool) -> None:
-    """Consensus rules on clean, skewed, low-quality and poisoned silos, four data sets; about 10 minutes.
-
-    20 seeds on the four hospitals as they are, 5 or 10 elsewhere. ``fast``: two seeds.
-    """
-    # An optimizer that stops at 1,000 steps has learned well enough.
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    datasets.LOADERS["digits"] = digits
-    runs: dict[str, Runs] = {}
-    text = f"# Consensus rules\n\nBalanced accuracy on the pooled test set, mean ± standard error. {_ABOUT}\n"
-    text += f"## Four hospitals as they are, {seeds or 20} seeds\n\n"
-    rows = []
-    for name, learner in HOSPITALS.items():
-        for weight in WEIGHTS:
-            settings = {"data": "heart-disease", "learner": learner, "class-weight": weight}
-            key = f"{name}, class-weight {weight}"
-            runs[key] = measure(settings, range(seeds or 20))
-            rows.append([name, weight, *_cells(runs[key])])
-    text += report.table(_header("Learner"), rows) + "\n" + _recovered(runs)
-    for data in DATA:
-        text += f"\n## {data.title}, {seeds or data.seeds} seeds\n\n"
-        rows = []
-        for name, corrupted in _scenarios(data).items():
-            for weight in WEIGHTS:
-                key = f"{data.title}, {name}, class-weight {weight}"
-                settings = {**data.settings, **corrupted, "class-weight": weight}
-                runs[key] = measure(settings, range(seeds or data.seeds))
-                rows.append([name, weight, *_cells(runs[key])])
-        text += report.table(_header("Silos"), rows)
-    facts: dict[str, Any] = {
-        "quorum": QUORUM,
-        "data sets": [data._asdict() for data in DATA],
-        "corruptions": CORRUPTIONS,
-    }
-    report.write("consensus-rules", text, runs, facts)
-
-
-_ABOUT: Final = (
-    "One co-training round; local: before it, truth: with the true labels of the public set in the place of the "
-    "consensus, central: all good silos' private records in one place. Models of bad silos are not scored. "
-    f"Qualified: quorum {QUORUM}.\n"
-)
-
-
 def _scenarios(data: Data) -> dict[str, dict[str, Any]]:
     """Settings for each kind of silos; hospitals cannot be split otherwise."""
     own = data.settings["data"] == "heart-disease"
@@ -156,29 +113,28 @@ def _scenarios(data: Data) -> dict[str, dict[str, Any]]:
     return clean | bad
 
 
-def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
+def measured(settings: Settings) -> dict[str, float]:
     """Balanced accuracy by method, the mean over the good silos' models; ``METHODS`` names them.
 
     ``public RULE`` is that of the rule's labels on the public set.
     """
-    runs = Runs()
-    for seed in seeds:
-        silos = Silos(RunConfig.from_flower({"study": "benchmark", **settings, "seed": seed}))
-        nothing = silos.nothing
-        votes = silos.train(nothing, everybody=True)
-        found = {"local": silos.score()}
-        for name, rule in RULES.items():
-            consensus = rule.consensus(silos.num_classes)
-            rng = generator(seed, "consensus", 1)
-            targets, _ = consensus.apply(votes, nothing, consensus.init([silo for silo, _ in votes]), rng)
-            known = np.unique(silos.truth)
-            found[f"public {name}"] = float(recall_score(silos.truth, targets, labels=known, average="macro"))
-            silos.train(targets)
-            found[name] = silos.score()
-        silos.train(silos.truth)
-        found["truth"] = silos.score()
-        runs.add(**found, central=silos.centralized())
-    return runs
+    # An optimizer that stops at 1,000 steps has learned well enough.
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    silos = Silos(RunConfig.from_flower({"study": "benchmark", **settings}))
+    nothing = silos.nothing
+    votes = silos.train(nothing, everybody=True)
+    found = {"local": silos.score()}
+    for name, rule in RULES.items():
+        consensus = rule.consensus(silos.num_classes)
+        rng = generator(settings["seed"], "consensus", 1)
+        targets, _ = consensus.apply(votes, nothing, consensus.init([silo for silo, _ in votes]), rng)
+        known = np.unique(silos.truth)
+        found[f"public {name}"] = float(recall_score(silos.truth, targets, labels=known, average="macro"))
+        silos.train(targets)
+        found[name] = silos.score()
+    silos.train(silos.truth)
+    found["truth"] = silos.score()
+    return {**found, "central": silos.centralized()}
 
 
 class Silos:
@@ -217,26 +173,58 @@ class Silos:
         return fmean(balanced_accuracy(model.fit(*together), self._dataset.test) for model in models)
 
 
-def _header(what: str) -> list[str]:
-    named = {"local": "local only", "truth": "true labels", "central": "centralized"}
-    return [what, "class-weight", *(named.get(method, method) for method in METHODS)]
-
-
-def _cells(runs: Runs) -> list[str]:
-    return [report.cell(runs, method) for method in METHODS]
-
-
-def _recovered(runs: dict[str, Runs]) -> str:
+def _recovered(runs: Mapping[str, Runs]) -> str:
     """How much of the distance from local training to pooled data each rule recovers."""
-    rows = []
+    lines = []
     for name in HOSPITALS:
-        plain = runs[f"{name}, class-weight none"]
-        local, central = plain.mean("local"), plain.mean("central")
-        for weight in WEIGHTS:
-            reached = runs[f"{name}, class-weight {weight}"]
-            shares = [(reached.mean(rule) - local) / (central - local) for rule in (*RULES, "truth")]
-            rows.append([name, weight, *(f"{share:.0%}" for share in shares)])
-    header = ["Learner", "class-weight", *RULES, "true labels"]
-    return "Share of the distance from local only to centralized, both without class weights:\n\n" + report.table(
-        header, rows
+        plain = runs.get(f"{_HOSPITALS}, {name}, class-weight none")
+        for weight in WEIGHTS if plain else ():
+            assert plain is not None
+            local, central = plain.mean("local"), plain.mean("central")
+            reached = runs[f"{_HOSPITALS}, {name}, class-weight {weight}"]
+            shares = [report.share(reached.mean(rule) - local, central - local) for rule in (*RULES, "truth")]
+            lines.append([f"{name}, {weight}", *shares])
+    header = ["Learner, class-weight", *RULES, "true labels"]
+    return "\nShare of the distance from local only to centralized, both without class weights:\n\n" + report.table(
+        header, lines
     )
+
+
+_HOSPITALS: Final = "Four hospitals as they are"
+_ROWS: Final = [
+    *(
+        Row(
+            f"{_HOSPITALS}, {name}, class-weight {weight}",
+            {"data": "heart-disease", "learner": learner, "class-weight": weight},
+            seeds=20,
+        )
+        for name, learner in HOSPITALS.items()
+        for weight in WEIGHTS
+    ),
+    *(
+        Row(
+            f"{data.title}: {name}, class-weight {weight}",
+            {**data.settings, **corrupted, "class-weight": weight},
+            seeds=data.seeds,
+        )
+        for data in DATA
+        for name, corrupted in _scenarios(data).items()
+        for weight in WEIGHTS
+    ),
+]
+_NAMED: Final = {"local": "local only", "truth": "true labels", "central": "centralized"}
+TABLES: Final = {
+    "consensus-rules": Table(
+        "Consensus rules",
+        "Balanced accuracy on the pooled test set. One co-training round; local: before it, truth: with the true "
+        "labels of the public set in the place of the consensus, central: all good silos' private records in one "
+        f"place. Models of bad silos are not scored. Qualified: quorum {QUORUM}.",
+        _ROWS,
+        {"": measured},
+        [Grid("Silos", [Column(_NAMED.get(method, method), method) for method in METHODS])],
+        20,
+        smoke_rows=[row.name for row in (*_ROWS[2:4], _ROWS[-2])],
+        loaders={"digits": digits},
+        after=_recovered,
+    )
+}

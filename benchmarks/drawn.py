@@ -1,19 +1,20 @@
 """Where no public set exists: one drawn from a data dictionary or from noisy counts, next to the real one."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks import report
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.natural_silos import NATURAL, load_flamby
 from benchmarks.practice_data import load as load_practices
-from fedct_flwr import Drawn, datasets, simulate
+from benchmarks.report import Runs
+from fedct_flwr import Drawn, simulate
 
 SEEDS: Final = 10
 LOADERS: Final = {**NATURAL, "flamby": load_flamby, "practices": load_practices}
-TABLES: Final = (
+NAMES: Final = (
     "heart-disease", "flamby", "practices", "adult-by-workclass", "mushroom-by-habitat", "wine-by-type", "fractures",
     "burns",
 )  # fmt: skip
@@ -29,48 +30,59 @@ SETS: Final[dict[str, Drawn | None]] = {
     **{f"epsilon {epsilon:g}": Drawn(epsilon) for epsilon in (0.3, 1.0, 3.0, LITTLE_NOISE)},
     CHAIN: Drawn(0.3),
 }
-FAST: Final = ("real", "uniform", "epsilon 1", CHAIN)
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """Public sets that are drawn, on eight tables with natural silos, next to the real ones; 10 seeds."""
-    datasets.LOADERS.update(LOADERS)
+def _measured(name: str, settings: Settings) -> dict[str, float]:
+    """Balanced accuracy ``test_model`` of one seed, mean over the silos, and gains over silos alone."""
     warnings.simplefilter("ignore")
-    seeds, runs, lines = seeds or SEEDS, {}, []
-    for table in progress.chosen(rows, TABLES[:1] if fast else TABLES, TABLES):
-        for learner in LEARNERS[: 2 if fast else None]:
-            real = Runs()
-            for name in FAST if fast else SETS:
-                if name == CHAIN and table == _OF_TWO:
-                    continue
-                drawn = SETS[name]
-                found = runs[f"{table}, {learner}, {name}"] = Runs()
-                for seed in range(seeds):
-                    ours = partial(_measured, table, learner, name, seed)
-                    found.add(**progress.once(f"{table}, {learner}, {name}, {seed}", ours))
-                real = real if drawn else found
-                share = f"{_gain(found, 'pooled') / _gain(real, 'pooled'):.0%}"
-                cells = [report.cell(found, f"pooled_{way}") for way in ("local", "federated", "centralized")]
-                own = f"{_gain(found, 'own'):+.3f}"
-                lines.append([table, learner, name, *cells, share, own])
-    text = (
-        f"# Drawn public sets, {seeds} seeds\n\n{__doc__} Balanced accuracy on all silos' test records, mean ± "
-        "standard error; share: of the real set's gain over silos alone; own: gain on own test records. Ranges and "
-        "categories are those of the tables. Drawn sets have 2,000 examples, real ones what silos gave away. Delta is "
-        f"1e-5; epsilon {LITTLE_NOISE:g} has noise of some records. "
-        f"{CHAIN}: the whole chain is private at epsilon 1, with the joint labeler's labels.\n\n"
-    )
-    header = ["table", "learner", "public set", "alone", "co-trained", "pooled data", "share", "own"]
-    report.write("drawn", text + report.table(header, lines), runs, {"tables": TABLES})
-
-
-def _measured(table: str, learner: str, name: str, seed: int) -> dict[str, float]:
-    """Balanced accuracy ``test_model`` of one seed, mean over the silos."""
     rule: dict[str, Any] = {"algorithm": "fedct-joint", "epsilon": 0.7} if name == CHAIN else {}
-    run = simulate(table, learner=learner, public=SETS[name], seed=seed, progress=False, **rule)
-    scored = [column for column in run.scores if column.endswith("_balanced_accuracy")]
-    return {column.removesuffix("_balanced_accuracy"): float(run.scores[column].mean()) for column in scored}
+    drawn = {"learner": settings["learner"], "public": SETS[name], "seed": settings["seed"], "progress": False}
+    scores = simulate(settings["data"], **drawn, **rule).scores
+    scored = [column for column in scores if column.endswith("_balanced_accuracy")]
+    found = {column.removesuffix("_balanced_accuracy"): float(scores[column].mean()) for column in scored}
+    return {
+        **found,
+        **{f"gain_{test}": found[f"{test}_federated"] - found[f"{test}_local"] for test in ("own", "pooled")},
+    }
 
 
-def _gain(found: Runs, test: str) -> float:
-    return found.mean(f"{test}_federated") - found.mean(f"{test}_local")
+def _share(name: str) -> Callable[[Runs], str]:
+    def shown(runs: Runs) -> str:
+        key = f"{name}: gain_pooled"
+        return report.share(runs.mean(key), runs.mean("real: gain_pooled")) if key in runs.values else "–"
+
+    return shown
+
+
+TABLES: Final = {
+    "drawn": Table(
+        "Drawn public sets",
+        f"{__doc__} Balanced accuracy on all silos' test records; share: of the real set's gain over silos alone; own: "
+        "gain on own test records. Ranges and categories are those of the tables. Drawn sets have 2,000 examples, real "
+        f"ones what silos gave away. Delta is 1e-5; epsilon {LITTLE_NOISE:g} has noise of some records. {CHAIN}: the "
+        "whole chain is private at epsilon 1, with the joint labeler's labels.",
+        [
+            Row(f"{data}, {learner}", {"data": data, "learner": learner}, [*SETS] if data != _OF_TWO else [*SETS][:-1])
+            for data in NAMES
+            for learner in LEARNERS
+        ],
+        {name: partial(_measured, name) for name in SETS},
+        [
+            Grid(
+                "co-trained",
+                [
+                    Column("alone", "real: pooled_local"),
+                    Column("pooled data", "real: pooled_centralized"),
+                    *(Column(name, f"{name}: pooled_federated") for name in SETS),
+                ],
+            ),
+            Grid("share of the real set's gain", [Column(name, "", _share(name)) for name in [*SETS][1:]]),
+            Grid("gain on own tests", [Column(name, f"{name}: gain_own") for name in SETS]),
+        ],
+        10,
+        fast_rows=[f"heart-disease, {learner}" for learner in LEARNERS[:2]],
+        smoke={"learner": "naive-bayes"},
+        smoke_rows=["burns, logistic-regression"],
+        loaders=LOADERS,
+    )
+}

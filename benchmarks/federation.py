@@ -4,17 +4,15 @@ import math
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import Any, cast
+from statistics import fmean
+from typing import cast
 
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from benchmarks import progress
+from benchmarks.harness import Settings
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
@@ -33,29 +31,8 @@ from fedct_flwr.wire.kinds import HARD
 from server_app.main import app as server_app
 
 
-@dataclass
-class Runs:
-    """One setting over several seeds: a list of values, one for each seed, under each name."""
-
-    values: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, **measured: float) -> None:
-        """Add one seed's values."""
-        for name, value in measured.items():
-            self.values.setdefault(name, []).append(value)
-        progress.measured(len(measured))
-
-    def mean(self, name: str) -> float:
-        """Mean over the seeds."""
-        return fmean(self.values[name])
-
-    def standard_error(self, name: str) -> float:
-        """Standard error of the mean."""
-        return float(stdev(self.values[name]) / len(self.values[name]) ** 0.5)
-
-
-def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
-    """Co-train to the fixed point for each seed; scores are means over the silos.
+def cotrained(settings: Settings) -> dict[str, float]:
+    """Co-train to the fixed point with one seed; scores are means over the silos.
 
     By a majority and with pseudo-labels that count as much as records, the paper's way, unless the settings say
     otherwise. Centralized there is one model for each learner that the settings name, not for each silo.
@@ -64,19 +41,12 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     ``fedct`` (the fixed point or the last round), ``central``, ``vote`` (of the local models, pooled test only).
     ``seconds`` are those of all rounds together.
     """
-    runs = Runs()
-    for seed in seeds:
-        runs.add(**progress.once(f"{settings}, {seed}", partial(_measured, settings, seed)))
-    return runs
-
-
-def _measured(settings: dict[str, Any], seed: int) -> dict[str, float]:
     scores: dict[SiloName, list[Scores]] = {}
     alone: dict[SiloName, HardLabels] = {}
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "run"
-        fixed = {"seed": seed, "run-dir": str(path), "save-models": False}
+        fixed = {"run-dir": str(path), "save-models": False}
         paper = {"study": "benchmark", "algorithm": "fedct", "pseudo-weight": 1.0}
         config = RunConfig.from_flower({**paper, **settings, **fixed})
         dataset = datasets.load(config)
@@ -85,12 +55,12 @@ def _measured(settings: dict[str, Any], seed: int) -> dict[str, float]:
         found["seconds"] = time.perf_counter() - start
         rounds = RunFolder(path).rounds()
     for method, number in {"local": 0, "once": 1, "fedct": -1}.items():
-        reached = [of_silo[number]._asdict() for of_silo in scores.values()]
+        reached = [of_silo[min(number, len(of_silo) - 1)]._asdict() for of_silo in scores.values()]
         for name in reached[0]:
             test, _, kind = name.partition("_")
             if test == "pooled" or dataset.silos[0].test.size:
                 found[f"{method}_{kind.split('_')[0]}_{test}"] = _mean(silo[name] for silo in reached)
-    together, vote = _centralized(config, dataset), Known(_plurality(alone, dataset, seed))
+    together, vote = _centralized(config, dataset), Known(_plurality(alone, dataset, config.seed))
     for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
         found[f"central_{kind}_pooled"] = fmean(score(model, dataset.test) for model in together)
         if dataset.silos[0].test.size:

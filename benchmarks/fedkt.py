@@ -6,14 +6,16 @@ Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (Fe
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator
-from itertools import count, islice
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from benchmarks import methods
+from benchmarks.harness import Settings
 from benchmarks.variants import change
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
@@ -181,13 +183,21 @@ METHODS: Final[dict[str, Callable[[RunConfig], dict[str, float]]]] = {
 }
 
 
-def configs(settings: dict[str, Any], seeds: int, fewest: int = 0) -> list[RunConfig]:
-    """Run configs of the first seeds whose split leaves every silo ``fewest`` records."""
-    return list(islice(_enough(settings, fewest), seeds))
+@lru_cache(maxsize=64)
+def _enough(settings: str, fewest: int, seed: int) -> RunConfig:
+    """The run config of the next seed after ``seed`` others whose split leaves every silo ``fewest`` records."""
+    given = json.loads(settings)
+    later = count(_enough(settings, fewest, seed - 1).seed + 1 if seed else 0)
+    configs = (RunConfig.from_flower({**given, "seed": number}) for number in later)
+    return next(one for one in configs if min(silo.private.size for silo in datasets.load(one).silos) >= fewest)
 
 
-def _enough(settings: dict[str, Any], fewest: int) -> Iterator[RunConfig]:
-    for seed in count():
-        config = RunConfig.from_flower({**settings, "seed": seed})
-        if fewest == 0 or min(silo.private.size for silo in datasets.load(config).silos) >= fewest:
-            yield config
+def on_split(
+    fewest: int, measure: Callable[[RunConfig], Mapping[str, float]], settings: Settings
+) -> Mapping[str, float]:
+    """Measure on the split of this seed; only splits that leave every silo ``fewest`` records are counted."""
+    methods.one_thread_per_silo()
+    if not fewest:
+        return measure(RunConfig.from_flower(settings))
+    given = {key: value for key, value in settings.items() if key != "seed"}
+    return measure(_enough(json.dumps(given, sort_keys=True), fewest, settings["seed"]))

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -15,9 +16,10 @@ import torch
 from sklearn.datasets import load_digits
 
 from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import FULL, Asked
 from benchmarks.language import PACKAGE, minilm
 from benchmarks.methods import SETTINGS
+from benchmarks.report import Runs
 from benchmarks.stacked import seconds, steps_of
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.run import RunConfig
@@ -38,18 +40,18 @@ _HOW: Final[dict[str, Any]] = {"baselines": "none", "progress": False, "preproce
 _BEFORE: Final = "one after the other, no graphs, bfloat16"
 
 
-def run(seeds: int | None, fast: bool) -> None:
+def run(asked: Asked) -> None:
     """Steps of one silo and of many, the paper's row; networks, DP-SGD, XGBoost, images, text on CPU and GPU."""
-    turns, device = seeds or 3, _DEVICES[-1]
+    turns, device, fast = asked.seeds(3), _DEVICES[-1], asked.size != FULL
     steps, silos, whole = dict[str, Runs](), dict[str, Runs](), dict[str, Runs]()
-    for name, ways in _networks(device, 2 if fast else 50):
+    for name, ways in islice(_networks(device, 2 if fast else 50), asked.of(None, None, 1)):
         steps[name] = _timed(name, ways, turns, 2 if fast else 50)
     for count in (2,) if fast else (5, 100):
         name = f"{count} silos"
         silos[name] = _timed(name, _silos(device, count, 5 if fast else 50), 2, 1)
     rounds = 2 if fast else 400
-    spent = progress.once("paper", partial(seconds, partial(_paper, device, rounds)))
-    for name, labels_of in _runs(fast).items():
+    spent = progress.once("paper", partial(seconds, partial(_paper, device, rounds, asked.of(50_000, 50_000, 500))))
+    for name, labels_of in islice(_runs(fast).items(), asked.of(None, None, 1)):
         labels, found = dict[str, Any](), whole.setdefault(name, Runs())
         for way, on, seed in (("cpu", "cpu", 0), ("seed", "cpu", 1), ("cuda", "cuda", 0)):
             if on in _DEVICES:
@@ -146,10 +148,10 @@ def _silos(device: str, count: int, steps: int) -> dict[str, Callable[[], None]]
     return {_BEFORE: before, "as one": as_one}
 
 
-def _paper(device: str, rounds: int) -> None:
+def _paper(device: str, rounds: int, public: int) -> None:
     """The first row of ``fedct-fashion-mnist``, whose images are made here, as none lie on a rented machine."""
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 256, (60_000, 28, 28), dtype=np.uint8)
+    X = rng.integers(0, 256, (10_000 + public, 28, 28), dtype=np.uint8)
     y = (X.reshape(len(X), -1) @ rng.normal(size=(784, 10)).astype(np.float32)).argmax(1).astype(LABEL_DTYPE)
     images = _five_silos(Schema(tuple(map(str, range(10)))), X, y, 10_000)
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(LOADERS, {"fashion-mnist": images}):

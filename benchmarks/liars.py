@@ -18,10 +18,9 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from sklearn.metrics import r2_score
 
-from benchmarks import report
-from benchmarks.federation import Runs
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from client_app.main import app as client_app
-from fedct_flwr import datasets
+from fedct_flwr import datasets, secure_sum, silo
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.evaluation.scoreboard import against_sums, judgments
@@ -30,14 +29,12 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.secure_sum import votes as sums
-from fedct_flwr.silo import noisy_sum
 from fedct_flwr.silo import round as one_round
 from fedct_flwr.silo.opening import open_silo_context
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 
-SEEDS: Final = 3
 LIFTED: Final = 2
 """Votes that a liar in a sum moves from one class to the other, next to its own: its row still adds up to 1."""
 
@@ -89,37 +86,17 @@ LIES: Final = {
 }
 
 
-def run(seeds: int | None, fast: bool) -> None:
-    """One hospital of four lies: what honest ones lose under each rule, sum and labeler; 3 seeds."""
-    logging.getLogger("flwr").setLevel(logging.CRITICAL)
-    runs = {}
-    for name, lie in LIES.items():
-        runs[name] = Runs()
-        for seed in range(seeds or SEEDS):
-            runs[name].add(**measured(lie, seed))
-    header = ["rule, and the lie", "alone", "gain, plain", "gain, guarded", "warned of", "ended early"]
-    rows = []
-    for name, found in runs.items():
-        shares = [f"{found.mean(key):.0%}" for key in ("warned", "ended")]
-        rows.append([name, *(report.cell(found, key) for key in ("alone", "plain", "guarded")), *shares])
-    text = (
-        f"# One liar of four, {seeds or SEEDS} seeds\n\n{' '.join((__doc__ or '').split())} Logistic regression; ridge "
-        "for numbers. Plain: labels count as much as records; guarded: by `auto`. Warned of: guarded runs where half "
-        "of the silos' records spoke against what sums taught. Runs end early where a sum is refused that honest silos "
-        "cannot have made.\n\n"
-    )
-    report.write("liars", text + report.table(header, rows), runs, {})
-
-
-def measured(lie: Lie, seed: int) -> dict[str, float]:
+def measured(settings: Settings) -> dict[str, float]:
     """Means over liars and honest hospitals: the score alone, what labels add; shares of runs warned of and ended."""
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    lie = LIES[settings["lie"]]
     alone: list[float] = []
     warned: list[bool] = []
     ended: list[bool] = []
     gains: dict[str, list[float]] = {"plain": [], "guarded": []}
     for kind, weight in (("plain", 1.0), ("guarded", "auto")):
-        for liar in range(4):
-            before, after, said, early = _run(lie, liar, {"pseudo-weight": weight, "seed": seed})
+        for liar in range(settings["liars"]):
+            before, after, said, early = _run(lie, liar, {"pseudo-weight": weight, "seed": settings["seed"]})
             alone += before
             gains[kind] += [new - old for old, new in zip(before, after, strict=True)]
             ended.append(early)
@@ -149,7 +126,7 @@ def _run(lie: Lie, liar: int, settings: dict[str, Any]) -> tuple[list[float], li
              "run-dir": str(Path(temporary) / "run"), "save-models": False}
         )  # fmt: skip
         dataset = datasets.load(config)
-        names = [silo.name for silo in dataset.silos]
+        names = [one.name for one in dataset.silos]
         early = False
         with _lying(lie, names[liar]):
             try:
@@ -162,7 +139,7 @@ def _run(lie: Lie, liar: int, settings: dict[str, Any]) -> tuple[list[float], li
     if dataset.schema.outcome.number:
         tests, score = [dataset.test] * len(names), _explained
     else:
-        tests, score = [silo.test for silo in dataset.silos], balanced_accuracy
+        tests, score = [one.test for one in dataset.silos], balanced_accuracy
     pairs = []
     for place in honest:
         alone = score(local_only(config, dataset, place), tests[place])
@@ -182,7 +159,7 @@ def _explained(model: Learner, test: Examples) -> float:
 def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
     """Within it, the silo's program is another one at the liar."""
     here: ContextVar[bool] = ContextVar("here", default=False)
-    reply, summand, gradient = one_round._reply, sums.summand, noisy_sum.noisy_gradient
+    reply, summand, gradient = one_round._reply, sums.summand, silo.noisy_gradient
 
     def lied_reply(question: Any, context: Any, votes: Any, **how: Any) -> bytes:
         here.set(context.site.silo == liar)
@@ -200,8 +177,36 @@ def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
 
     with (
         patch.object(one_round, "_reply", lied_reply),
-        patch.object(one_round, "summand", lied_summand),
-        patch.object(noisy_sum, "noisy_gradient", lied_gradient),
+        patch.object(secure_sum, "summand", lied_summand),
+        patch.object(silo, "noisy_gradient", lied_gradient),
         patch("fedct_flwr.secure_sum.silo._checked", lambda vector, shape: vector),
     ):
         yield
+
+
+TABLES: Final = {
+    "liars": Table(
+        "One liar of four",
+        f"{' '.join((__doc__ or '').split())} Logistic regression; ridge for numbers. Plain: labels count as much as "
+        "records; guarded: by `auto`. Warned of: guarded runs where half of the silos' records spoke against what sums "
+        "taught. Runs end early where a sum is refused that honest silos cannot have made.",
+        [Row(name, {"lie": name}) for name in LIES],
+        {"": measured},
+        [
+            Grid(
+                "rule, and the lie",
+                [
+                    Column("alone", "alone"),
+                    Column("gain, plain", "plain"),
+                    Column("gain, guarded", "guarded"),
+                    Column("warned of", "warned", ".0%"),
+                    Column("ended early", "ended", ".0%"),
+                ],
+            )
+        ],
+        3,
+        settings={"liars": 4},
+        smoke={"liars": 1},
+        smoke_rows=["majority in sums, labels turned", "joint labeler, gradient times 10"],
+    )
+}

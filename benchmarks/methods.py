@@ -101,9 +101,9 @@ def _alone(config: RunConfig) -> Measured:
     return Measured(reached, 0.0, time.perf_counter() - start)
 
 
-def _matched(config: RunConfig) -> Measured:
+def _matched(gamma: float, config: RunConfig) -> Measured:
     start = time.perf_counter()
-    return Measured(*matched(config), time.perf_counter() - start)
+    return Measured(*matched(config, gamma), time.perf_counter() - start)
 
 
 def _centralized(config: RunConfig) -> Measured:
@@ -129,7 +129,8 @@ METHODS: Final[dict[str, Callable[..., Measured]]] = {
     "SCAFFOLD": partial(_averaged, "scaffold"),
     "FedDyn": partial(_averaged, "feddyn"),
     "FedDF": partial(_averaged, "feddf"),
-    "PFNM": _matched,
+    "PFNM": partial(_matched, 1.0),
+    "PFNM, gamma 50": partial(_matched, 50.0),
     "centralized": _centralized,
 }
 """QM: qualified majority, with the paper's quorum of 0.9. Shares: of votes, as soft targets.

@@ -7,23 +7,23 @@ process here, without the coordinator's messages, which are no part of the quest
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from statistics import fmean, stdev
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from statistics import fmean
+from typing import Any, Final
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import progress, report
-from benchmarks.federation import Known, Runs
+from benchmarks import report
+from benchmarks.federation import Known
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm_rows import ROWS
+from benchmarks.report import Runs
 from fedct_flwr import datasets
+from fedct_flwr.algorithms.fedct import LabelSharing
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.coordinator.algorithm import LabelSharing
-from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
@@ -42,12 +42,12 @@ LEARNERS: Final[dict[str, dict[str, Any]]] = {
     "auto": {},
 }
 """By their short names, with parameters: half as many trees as by default, for the sake of time."""
-PLAIN: Final = "plain"
-GUARDED: Final = "guarded"
+TRUST: Final = {"plain": False, "guarded": True}
+TESTS: Final = ("own", "pooled")
+MUCH: Final = 0.05
 ROUNDS: Final = 3
 """At most: later ones change few labels."""
-_DEFAULT_SEEDS: Final = 6
-_LATER: Final = ("fractures", "burns", "covid-tests")
+_LATER: Final = ("fractures", "burns", "covid-tests", "transplants")
 """Tables on which no default was chosen: do not choose by them."""
 _FULL: Final = (
     "heart-disease",
@@ -59,52 +59,16 @@ _FULL: Final = (
 )
 _FAST: Final = ("heart-disease", "few-adult-by-workclass", "few-mushroom-by-habitat", "few-wine-by-type")
 
-Scores: TypeAlias = dict[str, list[Any]]
-"""Balanced accuracies of each silo, NaN for test records of one class: alone and together, own and pooled; verdicts."""
-
-
-@dataclass
-class Row:
-    """One data set with one learner and one kind of trust: differences from alone, of each silo with each seed.
-
-    ``own`` has those silos whose test records have two classes or more, ``verdicts`` all that have test records.
-    """
-
-    own: list[float] = field(default_factory=list)
-    pooled: list[float] = field(default_factory=list)
-    verdicts: list[str] = field(default_factory=list)
-
-    def add(self, scores: Scores) -> None:
-        """One seed's silos."""
-        self.own += [gain for gain in _gains(scores, "own") if not np.isnan(gain)]
-        self.pooled += _gains(scores, "pooled")
-        self.verdicts += scores["verdicts"]
-
-    @property
-    def gain(self) -> float:
-        """Mean gain on own tests."""
-        return fmean(self.own)
-
-    @property
-    def error(self) -> float:
-        """Its standard error, over silos and seeds."""
-        return float(stdev(self.own) / len(self.own) ** 0.5) if len(self.own) > 1 else 0.0
-
-    @property
-    def lost(self) -> float:
-        """The share of silos that are significantly worse off."""
-        return fmean(word == "lost" for word in self.verdicts)
-
 
 class Silos:
     """The silos of a data set; how they do alone is known once, whatever they do then."""
 
-    def __init__(self, name: str, learner: str, params: Mapping[str, Any], seed: int) -> None:
+    def __init__(self, name: str, learner: str, params: str, seed: int) -> None:
         settings = {
             "study": "benchmark",
             "data": name,
             "learner": learner,
-            "learner-params": json.dumps(params),
+            "learner-params": params,
             "pseudo-weight": "auto",
             "seed": seed,
         }
@@ -118,8 +82,14 @@ class Silos:
         self._first = self._votes(self._nothing, [None] * len(self._learners))
         self._alone = [self._answers(n) for n in range(len(self._learners))]
 
-    def cotrained(self, *, algorithm: str = "fedct-dawid-skene", guarded: bool, rounds: int) -> Scores:
-        """Co-train to the fixed point or the last round."""
+    def settle(self) -> None:
+        """Let each silo keep the learner that a search has chosen by its own records."""
+        for learner in self._learners:
+            if chosen := getattr(getattr(learner, "_trained", None), "best_estimator_", None):
+                vars(learner)["_template"] = chosen
+
+    def cotrained(self, *, algorithm: str = "fedct-dawid-skene", guarded: bool, rounds: int) -> dict[str, float]:
+        """Co-train to the fixed point or the last round; means and numbers of silos, as ``summary`` names them."""
         config, silos = self._config, self._dataset.silos
         guards = [
             Safeguard(silo.private, self._num_classes, config.seed, silo.name, silo.groups) if guarded else None
@@ -136,16 +106,29 @@ class Silos:
             if np.array_equal(targets, before):
                 break  # silos' models do not depend on the round
             votes = self._votes(targets, guards)
-        scores: Scores = {"verdicts": []}
         self.guards, self.targets = guards, targets
-        for n, silo in enumerate(silos):
+        return self._summary()
+
+    def _summary(self) -> dict[str, float]:
+        """Balanced accuracies alone and together, and silos that lost, by an exact test and by more than 0.05."""
+        found: dict[str, list[float]] = {}
+        words = []
+        for n, silo in enumerate(self._dataset.silos):
             own, pooled = self._answers(n)
             for name, answers in {"alone": self._alone[n], "together": (own, pooled)}.items():
-                scores.setdefault(f"{name}_own", []).append(balanced_accuracy(Known(answers[0]), silo.test))
-                scores.setdefault(f"{name}_pooled", []).append(balanced_accuracy(Known(answers[1]), self._dataset.test))
-            if found := verdict(self._alone[n][0], own, silo.test.y):
-                scores["verdicts"].append(found.word)
-        return scores
+                # NaN of test records of one class: no silo's loss.
+                found.setdefault(f"{name}_own", []).append(balanced_accuracy(Known(answers[0]), silo.test))
+                found.setdefault(f"{name}_pooled", []).append(balanced_accuracy(Known(answers[1]), self._dataset.test))
+            words += [each.word for each in [verdict(self._alone[n][0], own, silo.test.y)] if each]
+        values = {name: float(np.nanmean(own)) for name, own in found.items()}
+        gains = np.array(found["together_own"]) - found["alone_own"]
+        return {
+            **values,
+            **{f"gain_{test}": values[f"together_{test}"] - values[f"alone_{test}"] for test in TESTS},
+            "lost": words.count("lost"),
+            "much_worse": int((gains < -MUCH).sum()),
+            "silos": len(words),
+        }
 
     def _votes(self, targets: HardLabels, guards: Sequence[Safeguard | None]) -> list[HardLabels]:
         public = self._dataset.public
@@ -164,85 +147,72 @@ class Silos:
         return (learner.predict(own.X) if own.size else own.y), learner.predict(self._dataset.test.X)
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """Whether any silo is worse off: alone, co-trained, guarded, over real and made sites; 6 seeds."""
+alone: Final = lru_cache(maxsize=1)(Silos)
+"""Silos by data set, learner, its parameters as JSON, and seed: trained alone once for all that is done with them."""
+
+
+def _measured(guarded: bool, settings: Settings) -> dict[str, float]:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    seeds = seeds or _DEFAULT_SEEDS
-    LOADERS.update({**ROWS, **{name: NATURAL[name] for name in _LATER}})
-    names = progress.chosen(rows, _FAST if fast else _FULL, LOADERS)
-    runs: dict[str, Runs] = {}
-    found: dict[tuple[str, str, str], Row] = {}
-    for name in names:
-        for learner in LEARNERS:
-            for seed in range(seeds):
-                both = progress.once(f"{name}, {learner}, {seed}", partial(_both_ways, name, learner, seed))
-                for trust, scores in both.items():
-                    found.setdefault((name, learner, trust), Row()).add(scores)
-                    values = runs.setdefault(f"{name}, {learner}, {trust}", Runs())
-                    values.add(**{key: float(np.nanmean(own)) for key, own in scores.items() if key != "verdicts"})
-            print(f"{name}, {learner}: {_cell(found[name, learner, GUARDED])}", flush=True)
-    text = f"# No silo worse off, {seeds} seeds\n\n{_ABOUT}\n{_table(names, runs, found)}\n{_criteria(names, found)}"
-    settings = {"rows": names, "learners": LEARNERS, "rounds": ROUNDS, "seeds": seeds}
-    report.write("no-harm", text, runs, settings)
+    silos = alone(settings["data"], settings["learner"], json.dumps(LEARNERS[settings["learner"]]), settings["seed"])
+    return silos.cotrained(guarded=guarded, rounds=ROUNDS)
 
 
-def _both_ways(name: str, learner: str, seed: int) -> dict[str, Scores]:
-    silos = Silos(name, learner, LEARNERS[learner], seed)
-    return {trust: silos.cotrained(guarded=trust == GUARDED, rounds=ROUNDS) for trust in (PLAIN, GUARDED)}
+def lost(by: str, method: str) -> Callable[[Runs], str]:
+    """The cell that says how many silos of a method lost, over all seeds."""
+    return lambda runs: "{:.0f} of {:.0f}".format(*(sum(runs.values[f"{method}: {key}"]) for key in (by, "silos")))
 
 
-_ABOUT: Final = (
-    "Balanced accuracy. Gain: that of the model that a silo ends with over its own model alone, mean ± standard error "
-    "over silos and seeds on their own test records, then on all silos' records. Plain: pseudo-labels count as much as "
-    f'own records; guarded: `pseudo-weight = "auto"`. Lost: silos that are significantly worse on their own test '
-    f"records (exact test at {CHANCE:.0%}), plain and guarded. The names of real data sets with few records begin with "
-    f"`few-`, those of made ones with `sites-`; by {', '.join(_LATER)} nothing was chosen.\n"
-)
-
-
-def _gains(scores: Scores, test: str) -> list[float]:
-    pairs = zip(scores[f"together_{test}"], scores[f"alone_{test}"], strict=True)
-    return [together - alone for together, alone in pairs]
-
-
-def _cell(row: Row) -> str:
-    return f"{row.gain:+.3f} ± {row.error:.3f} / {fmean(row.pooled):+.3f}"
-
-
-def _table(names: Iterable[str], runs: dict[str, Runs], rows: dict[tuple[str, str, str], Row]) -> str:
-    header = ["data", "learner", "alone, own / pooled", "gain, plain", "gain, guarded", "lost"]
+def _criteria(runs: Mapping[str, Runs]) -> str:
+    """By learner and over all: rows below alone by more than an error, silos that lost, mean gains and what is kept."""
+    learners = [learner for learner in LEARNERS if any(row.endswith(f", {learner}") for row in runs)]
     lines = []
-    for name in names:
-        for learner in LEARNERS:
-            found = runs[f"{name}, {learner}, {GUARDED}"]
-            both = [rows[name, learner, trust] for trust in (PLAIN, GUARDED)]
-            alone = f"{found.mean('alone_own'):.3f} / {found.mean('alone_pooled'):.3f}"
-            lost = ", ".join(f"{row.lost:.0%}" for row in both)
-            lines.append([name, learner, alone, *map(_cell, both), lost])
-    return report.table(header, lines)
-
-
-def _criteria(names: Sequence[str], rows: dict[tuple[str, str, str], Row]) -> str:
-    lines = []
-    for learner in (*LEARNERS, "all"):
-        of = [learner] if learner != "all" else LEARNERS
-        by_trust = {trust: [rows[name, each, trust] for each in of for name in names] for trust in (PLAIN, GUARDED)}
+    for learner in (*learners, "all"):
+        own = [found for row, found in runs.items() if learner == "all" or row.endswith(f", {learner}")]
         cells = [learner]
-        for found in by_trust.values():
-            below = sum(row.gain < -row.error for row in found)
-            verdicts = [each for row in found for each in row.verdicts]
-            lost = fmean(word == "lost" for word in verdicts)
-            cells += [f"{below} of {len(found)}", f"{lost:.1%} of {len(verdicts)}"]
-        cells += [_both(by_trust, lambda row: row.gain), _both(by_trust, lambda row: fmean(row.pooled))]
+        for trust in TRUST:
+            below = [found.mean(f"{trust}: gain_own") < -found.standard_error(f"{trust}: gain_own") for found in own]
+            silos, worse = (sum(sum(found.values[f"{trust}: {key}"]) for found in own) for key in ("silos", "lost"))
+            cells += [f"{sum(below)} of {len(own)}", f"{worse / silos:.1%} of {silos:.0f}"]
+        for test in TESTS:
+            plain, guarded = (fmean(found.mean(f"{trust}: gain_{test}") for found in own) for trust in TRUST)
+            cells.append(f"{plain:+.4f}, {guarded:+.4f}" + (f" ({guarded / plain:.0%})" if plain > 0 else ""))
         lines.append(cells)
     header = [
         "learner", "plain: rows more than an error below alone", "plain: silos that lost", "guarded: rows below",
         "guarded: silos that lost", "own test, mean gain of rows: plain, guarded (kept)", "pooled test, likewise",
     ]  # fmt: skip
-    return report.table(header, lines)
+    return f"\n{report.table(header, lines)}"
 
 
-def _both(by_trust: dict[str, list[Row]], gain: Callable[[Row], float]) -> str:
-    plain, guarded = (fmean(gain(row) for row in by_trust[trust]) for trust in (PLAIN, GUARDED))
-    kept = f" ({guarded / plain:.0%})" if plain > 0 else ""
-    return f"{plain:+.4f}, {guarded:+.4f}{kept}"
+def _rows(names: Sequence[str], learners: Sequence[str] = tuple(LEARNERS)) -> list[Row]:
+    return [Row(f"{name}, {learner}", {"data": name, "learner": learner}) for name in names for learner in learners]
+
+
+TABLES: Final = {
+    "no-harm": Table(
+        "No silo worse off",
+        "Balanced accuracy. Gain: that of the model that a silo ends with over its own model alone, mean over silos, ± "
+        "standard error over seeds. Plain: pseudo-labels count as much as own records; guarded: `pseudo-weight = "
+        f'"auto"`. Lost: silos that are significantly worse on their own test records (exact test at {CHANCE:.0%}); by '
+        f"size: worse by more than {MUCH:g}. Names of real data sets with few records begin with `few-`, those of made "
+        f"ones with `sites-`; by {', '.join(_LATER)} nothing was chosen.",
+        _rows((*_FULL, *(name for name in ROWS if name not in _FULL))),
+        {trust: partial(_measured, guarded) for trust, guarded in TRUST.items()},
+        [
+            Grid(
+                "data, learner",
+                [
+                    *(Column(f"alone, {test}", f"plain: alone_{test}", ".3f") for test in TESTS),
+                    *(Column(f"{trust}, {test}", f"{trust}: gain_{test}") for trust in TRUST for test in TESTS),
+                    *(Column(f"lost, {trust}", "", lost("lost", trust)) for trust in TRUST),
+                    *(Column(f"lost by size, {trust}", "", lost("much_worse", trust)) for trust in TRUST),
+                ],
+            )
+        ],
+        6,
+        fast_rows=[row.name for row in _rows(_FAST)],
+        smoke_rows=[row.name for row in _rows(_FAST[:1], ("logistic-regression",))],
+        loaders={**ROWS, **{name: NATURAL[name] for name in _LATER}},
+        after=_criteria,
+    )
+}

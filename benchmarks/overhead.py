@@ -22,8 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks import report
-from benchmarks.federation import Runs
+from benchmarks.harness import Column, Grid, Row, Settings, Table
+from benchmarks.report import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.algorithms.fedct import Plurality
 from fedct_flwr.learners.out_of_fold import one_thread
@@ -33,47 +33,34 @@ LEARNERS: Final = {
     "decision tree": DecisionTreeClassifier(random_state=0),
     "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
 }
-_REPEATS: Final = 9
 _ROUNDS: Final = 5
 _TESTED: Final = 5
 """One of so many records is held out."""
 
 
-def run(seeds: int | None, fast: bool) -> None:
-    """Processor time of `simulate()` beside 100 lines of scikit-learn: breast cancer, 5 silos, and 3 silos of 300."""
-    warnings.simplefilter("ignore")
-    rng, rows = np.random.default_rng(0), []
-    runs: dict[str, Runs] = {}
-    X, y = load_breast_cancer(return_X_y=True)
+def federations() -> dict[str, tuple[dict[str, Any], Any]]:
+    """Silos' records and the public set, by name."""
+    rng, (X, y) = np.random.default_rng(0), load_breast_cancer(return_X_y=True)
     order = rng.permutation(len(y))
     five = {f"silo-{n}": (X[part], y[part]) for n, part in enumerate(np.array_split(order[100:], 5))}
     three = {name: (rng.normal(size=(300, 10)), rng.integers(2, size=300)) for name in "abc"}
-    federations = {"breast cancer, 5 silos": (five, X[order[:100]]), "3 x 300": (three, rng.normal(size=(200, 10)))}
-    for title, federation in federations.items():
-        for name, learner in LEARNERS.items():
-            for guard in (False, True):
-                found = runs.setdefault(f"{title}, {name}, {'guard' if guard else 'no guard'}", Runs())
-                ours = partial(product, *federation, learner, guard)
-                ways: dict[str, Callable[[], object]] = {
-                    "script": partial(script, *federation, learner, guard),
-                    "product": ours,
-                }
-                ways["not inspected"] = partial(ours, inspect=False)
-                for _ in range(seeds or (3 if fast else _REPEATS)):
-                    found.add(**{way: _seconds(call) for way, call in ways.items()})
-                middle = {way: median(values) for way, values in found.values.items()}
-                cells = [f"{middle[way]:.3f}" for way in ("script", "product")]
-                cells += [f"{middle['product'] / middle['script']:.1f}"]
-                rows.append([title, name, "yes" if guard else "no", *cells, f"{middle['not inspected']:.3f}"])
-    header = ["federation", "learner", "guard", "script", "product", "product / script", "without inspection"]
-    text = f"# What the product costs beside 100 lines\n\n{_ABOUT}\n{report.table(header, rows)}"
-    report.write("overhead", text, runs, {"rounds": _ROUNDS})
+    return {"breast cancer, 5 silos": (five, X[order[:100]]), "3 x 300": (three, rng.normal(size=(200, 10)))}
 
 
-_ABOUT: Final = (
-    "Processor seconds of one call on tables that the process has seen before, median of calls in turn; majority, five "
-    "rounds at most, no preprocessing, pseudo-labels at full weight or with the guard.\n"
-)
+def _measured(way: str, settings: Settings) -> dict[str, float]:
+    warnings.simplefilter("ignore")
+    given = *federations()[settings["of"]], LEARNERS[settings["by"]], settings["guard"]
+    ways: dict[str, Callable[[], object]] = {
+        "script": partial(script, *given),
+        "product": partial(product, *given),
+        "without inspection": partial(product, *given, inspect=False),
+    }
+    # The process has seen these tables before.
+    ways[way]()
+    with one_thread():
+        start = time.process_time()
+        ways[way]()
+        return {"seconds": time.process_time() - start}
 
 
 def product(silos: dict[str, Any], public: Any, learner: Any, guard: bool, **settings: Any) -> object:
@@ -104,8 +91,34 @@ def script(silos: dict[str, Any], public: Any, learner: Any, guard: bool) -> lis
     ]
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    with one_thread():
-        start = time.process_time()
-        call()
-        return time.process_time() - start
+def _middle(way: str) -> Callable[[Runs], str]:
+    return lambda runs: f"{median(runs.values[f'{way}: seconds']):.3f}"
+
+
+def _ratio(runs: Runs) -> str:
+    return f"{median(runs.values['product: seconds']) / median(runs.values['script: seconds']):.1f}"
+
+
+WAYS: Final = ("script", "product", "without inspection")
+TABLES: Final = {
+    "overhead": Table(
+        "What the product costs beside 100 lines",
+        "Processor seconds of one call on tables that the process has seen before, median of repeats; majority, five "
+        "rounds at most, no preprocessing, pseudo-labels at full weight or with the guard.",
+        [
+            Row(f"{of}, {by}, {'guard' if guard else 'no guard'}", {"of": of, "by": by, "guard": guard})
+            for of in ("breast cancer, 5 silos", "3 x 300")
+            for by in LEARNERS
+            for guard in (False, True)
+        ],
+        {way: partial(_measured, way) for way in WAYS},
+        [
+            Grid(
+                "federation, learner, guard",
+                [*(Column(way, "", _middle(way)) for way in WAYS), Column("product / script", "", _ratio)],
+            )
+        ],
+        9,
+        smoke_rows=["3 x 300, decision tree, no guard"],
+    )
+}

@@ -142,7 +142,7 @@ def _spread(outgoing: NDArray[np.floating], places: Places, width: int) -> NDArr
     return spread
 
 
-def matched(config: RunConfig) -> tuple[float, int]:
+def matched(config: RunConfig, gamma: float) -> tuple[float, int]:
     """Accuracy of the network that is matched from those that silos train alone, and bytes of one of theirs.
 
     Between their layers there is nothing but ReLU, as in ``fashion-mnist-mlp``.
@@ -155,7 +155,7 @@ def matched(config: RunConfig) -> tuple[float, int]:
         weights = [*learner.weights().values()]
         networks.append([Layer(*both) for both in zip(weights[::2], weights[1::2], strict=True)])
         size = sum(value.nbytes for value in weights)
-    *hidden, last = match_networks(networks, Prior(), generator(config.seed, "matching"))
+    *hidden, last = match_networks(networks, Prior(gamma=gamma), generator(config.seed, "matching"))
     X = dataset.test.X.reshape(len(dataset.test.X), -1)
     for layer in hidden:
         X = np.maximum(X @ layer.weights.T + layer.biases, 0)

@@ -1,8 +1,7 @@
 """Ten small general practices that look for kidney disease: mean and worst practice, and gaps between the sexes."""
 
 import warnings
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -10,17 +9,17 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
-from benchmarks import practice_data, progress, report
-from benchmarks.federation import Runs
+from benchmarks import practice_data
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.practice_data import COLUMNS, NAME, SIZES, load, patients, risk
-from fedct_flwr import datasets, simulate
+from benchmarks.report import Runs
+from fedct_flwr import simulate
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import pool
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples
 
-SEEDS: Final = 20
 FURTHER: Final = 1_000
 """Patients of each practice whom only a generator has: they tell small practices and the sexes apart from chance."""
 RECALLED: Final = 0.3
@@ -51,29 +50,15 @@ _STUDYS: Final = (
 )
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """Ten small practices: mean and worst AUROC and gaps between sexes, alone, together, at epsilon 1; 20 seeds."""
-    warnings.simplefilter("ignore")
-    datasets.LOADERS[NAME] = load
-    seeds = seeds or SEEDS
-    runs = {method: Runs() for method in progress.chosen(rows, list(METHODS), METHODS)}
-    for method, found in runs.items():
-        for seed in range(seeds):
-            found.add(**progress.once(f"{method}, {seed}", partial(measured, method, seed)))
-    header = ["own models", *(f"{test}, {of}" for test in TESTS for of in ("mean", "worst")), *GAPS]
-    cells = [[method, *(_cell(found, name) for name in header[1:])] for method, found in runs.items()]
-    text = f"# Ten small practices, {seeds} seeds\n\n{' '.join((practice_data.__doc__ or '').split())}\n\n{_ABOUT}\n"
-    text += f"{report.table(header, cells)}\n{_STUDYS}"
-    report.write(NAME, text, runs, {"methods": METHODS})
-
-
-def measured(method: str, seed: int) -> dict[str, float]:
+def measured(settings: Settings) -> dict[str, float]:
     """One seed's areas under the ROC curve, and by how much those of women are above those of men."""
+    warnings.simplefilter("ignore")
+    method, seed = settings["method"], settings["seed"]
     config = RunConfig.from_flower({"study": NAME, "data": NAME, "learner": "logistic-regression", "seed": seed})
     dataset = load(config)
     places = range(len(SIZES))
-    if settings := METHODS[method]:
-        run = simulate(NAME, **{"learner": "logistic-regression", "seed": seed, "baselines": "none", **settings})
+    if given := METHODS[method]:
+        run = simulate(NAME, **{"learner": "logistic-regression", "seed": seed, "baselines": "none", **given})
         models: list[Any] = [model.learner for model in run.models.values()]
     elif method == ALONE:
         models = [local_only(config, dataset, place) for place in places]
@@ -104,21 +89,42 @@ def _area(y: NDArray[Any], scores: NDArray[np.float64]) -> float:
     return float(roc_auc_score(y, scores)) if 0 < y.mean() < 1 else float("nan")
 
 
-def _cell(runs: Runs, name: str) -> str:
-    """Mean and standard error, or for a gap the 95% interval over seeds by Student's t."""
-    if name not in GAPS:
-        return report.cell(runs, name)
-    seeds, mean = len(runs.values[name]), runs.mean(name)
-    half = float(student.ppf(0.975, seeds - 1)) * runs.standard_error(name)
-    return f"{mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f})"
+def _gap(name: str) -> Callable[[Runs], str]:
+    """The mean with its 95% interval over seeds by Student's t."""
+
+    def shown(runs: Runs) -> str:
+        seeds, mean = len(runs.values[name]), runs.mean(name)
+        half = float(student.ppf(0.975, seeds - 1)) * runs.standard_error(name) if seeds > 1 else 0.0
+        return f"{mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f})"
+
+    return shown
 
 
 _ABOUT: Final = (
-    "Area under the ROC curve, mean ± standard error over seeds; each seed makes other patients. Held out: a quarter "
+    "Area under the ROC curve; each seed makes other patients. Held out: a quarter "
     f"of each practice's patients, 40 in the smallest. Further: {FURTHER:,} more patients of each practice, whom only "
     "a generator has. Gaps are of all further patients, with 95% intervals over seeds: the area of women minus that of "
     f"men, and the same for the share of the ill who are among the {RECALLED:.0%} with the highest scores. Logistic "
     "regression, 400 public patients. Labels count as each practice's guard decides (`auto`), or as records do (full "
     "weight). Epsilon is in total for each patient, at delta 1e-5; the noise of a simulation is seeded. The true risk "
-    "is the generator's own.\n"
+    "is the generator's own."
 )
+_MEASURES: Final = [f"{test}, {of}" for test in TESTS for of in ("mean", "worst")]
+TABLES: Final = {
+    NAME: Table(
+        "Ten small practices",
+        f"{' '.join((practice_data.__doc__ or '').split())}\n\n{_ABOUT}",
+        [Row(method, {"method": method}) for method in METHODS],
+        {"": measured},
+        [
+            Grid(
+                "own models",
+                [*(Column(name, name) for name in _MEASURES), *(Column(name, "", _gap(name)) for name in GAPS)],
+            )
+        ],
+        20,
+        smoke_rows=[ALONE, "majority", POOLED, TRUTH],
+        loaders={NAME: load},
+        after=lambda runs: f"\n{_STUDYS}",
+    )
+}

@@ -36,6 +36,10 @@ class Setting(NamedTuple):
     """Principal components that personal models take of images; 0: a table's columns, encoded."""
     mechanisms: tuple[str, ...] = ()
 
+    def small(self) -> "Setting":
+        """The smallest size, which shows only that all works."""
+        return self._replace(silos=4, private=800, public=1_000, components=self.components and 10)
+
 
 FEW_LARGE: Final = Setting("FashionMNIST, 5 silos x 2,000 records", "fashion-mnist", 5, 10_000, 50_000, 60)
 MANY_SMALL: Final = Setting("FashionMNIST, 50 silos x 200 records", "fashion-mnist", 50, 10_000, 50_000, 60)

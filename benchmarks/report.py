@@ -1,40 +1,68 @@
-"""Results as a Markdown table and a JSON file, with the machine they were measured on."""
+"""Values over seeds, and results as a Markdown table and a JSON file, with the machine they were measured on."""
 
 import json
 import os
 import platform
-import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, Final
 
 import psutil
 
-from benchmarks.federation import Runs
+from benchmarks import progress
 
 _PACKAGES = ("flwr", "numpy", "scikit-learn", "torch", "xgboost-cpu", "imodels")
 
 RESULTS: Final = Path(__file__).parent / "results"
 """Those that are committed."""
 BUILD: Final = Path("build") / "benchmarks"
-_place = BUILD
+_kept: dict[str, Any] = {"place": BUILD, "command": "", "suffix": ""}
 _start = time.perf_counter()
 
 
-def place(folder: Path) -> None:
-    """Where results go from now on."""
-    global _place
-    _place = folder
-    _place.mkdir(parents=True, exist_ok=True)
+@dataclass
+class Runs:
+    """One setting over several seeds: a list of values, one for each seed, under each name."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, **measured: float) -> None:
+        """Add one seed's values."""
+        for name, value in measured.items():
+            self.values.setdefault(name, []).append(value)
+        progress.measured(len(measured))
+
+    def mean(self, name: str) -> float:
+        """Mean over the seeds."""
+        return fmean(self.values[name])
+
+    def standard_error(self, name: str) -> float:
+        """Standard error of the mean; 0 of a single seed."""
+        values = self.values[name]
+        return float(stdev(values) / len(values) ** 0.5) if len(values) > 1 else 0.0
+
+
+def place(folder: Path, command: str = "", suffix: str = "") -> None:
+    """Where results go from now on, the command that they name, and what their files' names end with."""
+    _kept.update(place=folder, command=command, suffix=suffix)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def cell(runs: Runs, name: str) -> str:
-    """``mean ± standard error`` with three decimals."""
-    return f"{runs.mean(name):.3f} ± {runs.standard_error(name):.3f}"
+    """``mean ± standard error`` with three decimals; a single seed has no error."""
+    error = f" ± {runs.standard_error(name):.3f}" if len(runs.values[name]) > 1 else ""
+    return f"{runs.mean(name):.3f}{error}"
+
+
+def share(part: float, whole: float) -> str:
+    """``part`` of ``whole`` in percent; a dash where there is no whole."""
+    return f"{part / whole:.0%}" if whole else "–"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -46,8 +74,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any]) -> None:
     """Print the text and write it to ``NAME.md`` in the folder for results, and all values to ``NAME.json``.
 
-    Both name the command line that runs now, and its seconds. A fast run goes to ``NAME-fast``: a first look replaces
-    no full result.
+    Both name the command line that runs now, and its seconds. A fast run goes to ``NAME-fast``, one that only sees that
+    all works to ``NAME-smoke``: they replace no full result.
     """
     machine, seconds = _machine(), time.perf_counter() - _start
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
@@ -68,12 +96,12 @@ def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any])
 
 def command() -> str:
     """The command line that runs now."""
-    return shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    return str(_kept["command"])
 
 
 def values_path(name: str) -> Path:
     """Where the values of an experiment are kept: those of a fast run beside those of a full one."""
-    return _place / f"{name}{'-fast' if '--fast' in sys.argv else ''}.json"
+    return Path(_kept["place"]) / f"{name}{_kept['suffix']}.json"
 
 
 def _machine() -> dict[str, Any]:

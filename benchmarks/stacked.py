@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from benchmarks import report
-from benchmarks.federation import Runs
+from benchmarks.harness import FULL, Asked
+from benchmarks.report import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.learner import Training
 from fedct_flwr.learners.networks import fashion_mnist_mlp, mlp, small_cnn
@@ -26,17 +27,18 @@ _NETWORKS: Final[dict[str, tuple[Callable[[], Any], tuple[int, ...]]]] = {
 }
 
 
-def run(seeds: int | None, fast: bool) -> None:
+def run(asked: Asked) -> None:
     """A network's round beside bare PyTorch steps; 5 and 100 silos' networks as one beside one after the other."""
-    turns, steps, runs = seeds or 5, dict[str, Runs](), dict[str, Runs]()
-    for name, (make, shape) in _NETWORKS.items():
+    turns, steps, runs = asked.seeds(5), dict[str, Runs](), dict[str, Runs]()
+    fast = asked.size != FULL
+    for name, (make, shape) in [*_NETWORKS.items()][: asked.of(None, None, 1)]:
         for batch in (64,) if fast else (8, 64):
             ways = steps_of(make, shape, batch, 5 if fast else 50)
             found = steps.setdefault(f"{name}, batch {2 * batch}", Runs())
             for _ in range(turns):
                 found.add(**{way: seconds(work) for way, work in ways.items()})
     for silos in (5,) if fast else (5, 100):
-        for baselines in ("none", "local"):
+        for baselines in ("none", "local")[: asked.of(None, None, 1)]:
             found, labels = runs.setdefault(f"{silos} silos, baselines {baselines}", Runs()), dict[str, Any]()
             for _ in range(turns):
                 for way, at_once in {"one after the other": 1, "as one": 0}.items():

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from benchmarks import progress, report
-from benchmarks.federation import Runs
+from benchmarks import report
+from benchmarks.harness import Column, Grid, Row, Settings, Table
+from benchmarks.report import Runs
 from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.grades import MedianGrade
 from fedct_flwr.consensus.grades import GRADES, consensus_of_grades, grades
@@ -34,6 +35,7 @@ Division: TypeAlias = tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame], An
 
 SEEDS: Final = 20
 FLAMBY: Final = "breast cancer, FLamby's split"
+REGIONS: Final = tuple(f"region-{number}" for number in range(6))
 _RANDOMIZED: Final = {"protection": "randomized-response"}
 _DRAWS: Final = 10
 """Seeds of FLamby's split at most: of the drawn set, and of folds."""
@@ -55,7 +57,7 @@ def _lung() -> pd.DataFrame:
     return table[table["site"].isin(large)].drop(columns=["meal.cal", "wt.loss", "pat.karno"]).dropna()
 
 
-TABLES: Final[dict[str, tuple[Callable[[], pd.DataFrame], tuple[float, float], int]]] = {
+TABLES_OF: Final[dict[str, tuple[Callable[[], pd.DataFrame], tuple[float, float], int]]] = {
     "breast cancer": (partial(_read, "tcga_brca_survival"), (365.0, 1095.0), 1),
     "transplants": (lambda: _read("bmt_survival").drop(columns="group"), (100.0, 365.0), 2),
     "lung cancer": (_lung, (180.0, 365.0), 2),
@@ -66,7 +68,7 @@ TABLES: Final[dict[str, tuple[Callable[[], pd.DataFrame], tuple[float, float], i
 def _division(table: str, seed: int) -> Division:
     """A random split: each site gives a quarter of its records for the public set, and a fifth for tests."""
     public, train, test = [], {}, {}
-    for site, records in TABLES[table][0]().drop(columns="test", errors="ignore").groupby("site"):
+    for site, records in TABLES_OF[table][0]().drop(columns="test", errors="ignore").groupby("site"):
         order = generator(seed, table, str(site)).permutation(len(records))
         given, held = len(records) // 4, len(records) // 5
         parts = [records.drop(columns="site").iloc[at] for at in np.split(order, [given, given + held])]
@@ -106,8 +108,10 @@ def _measured(division: Division, horizons: Sequence[float], seed: int, **option
     for way in ("local", "federated"):
         found[f"worst_{way}"] = float(scores[f"own_{way}"].min())
         for name in ("brier", "calibration"):
-            values = [scores[f"pooled_{way}_{name}_at_{horizon:g}"].abs().mean() for horizon in horizons]
-            found[f"{name}_{way}"] = float(np.mean(values))
+            columns = [f"pooled_{way}_{name}_at_{horizon:g}" for horizon in horizons]
+            # Models of silos with few events give ranks, not chances.
+            if {*columns} <= {*scores}:
+                found[f"{name}_{way}"] = float(scores[columns].abs().mean().mean())
     own = scores["own_federated"] - scores["own_local"]
     return {**found, "own_gain": float(own.mean()), "averaged": _averaged(run.dataset)}
 
@@ -168,54 +172,82 @@ def _speed() -> tuple[float, float]:
     return time.perf_counter() - start, fits
 
 
-def run(seeds: int | None, fast: bool, rows: Sequence[str] = ()) -> None:
-    """Grades of risk on three tables with natural silos, next to FLamby's published figures; 20 seeds."""
+def measured(settings: Settings) -> dict[str, float]:
+    """Concordances of one division, and Brier scores and gaps where models give chances."""
     warnings.simplefilter("ignore")
-    seeds, runs, lines = seeds or SEEDS, {}, []
-    for name in progress.chosen(rows, [FLAMBY, *TABLES], [FLAMBY, *TABLES]):
-        table, own_split = name.partition(",")[0], name == FLAMBY
-        for method, options in (METHODS if own_split else {"mean": {}}).items():
-            found = runs[f"{name}, {method}"] = Runs()
-            given = {key: value for key, value in options.items() if key != "drawn"}
-            _, horizons, splits = TABLES[table]
-            for seed in range(min(seeds, _DRAWS) if own_split else seeds * splits):
-                division = _flambys(options.get("drawn", 0.0)) if own_split else _division(table, seed)
-                measure = partial(_measured, division, horizons, seed, **given)
-                found.add(**progress.once(f"{name}, {method}, {seed}", measure))
-            lines.append([name, method, *_line(found)])
-    lies = [_liars(seed) for seed in range(min(seeds, _DRAWS))]
-    liars = [
-        [liar, *(f"{np.mean([each[liar][rule] for each in lies]):.3f}" for rule in ("mean", "median"))]
-        for liar in lies[0]
-    ]
-    seconds, fits = _speed()
-    text = (
-        f"# Time to an event, {seeds} seeds\n\n{__doc__}\nConcordance on all silos' test records, mean over silos ± "
-        "standard error over splits. Worst: the lowest of the silos' own tests, alone and together. Brier, and the gap "
-        "between observed and stated chances: on pooled tests, at two horizons, alone and together. Random splits: a "
-        "quarter of each site's records is public, a fifth is for tests. FLamby's split has no public set: it is drawn "
-        "from the columns' ranges. Published for it: FedAdam .842, FedAvg .735, best local .728.\n\n"
-    )
-    header = [
-        "table", "grades", "alone", "co-trained", "pooled Cox", "averaged coefficients", "share of pooled gain",
-        "own tests", "worst", "Brier", "gap",
-    ]  # fmt: skip
-    after = (
-        "\n## One silo turns its grades around\n\nStudent on FLamby's pooled test, by the silo that lies.\n\n"
-        + report.table(["liar", "mean", "median"], liars)
-        + f"\nA run of six silos with 200 records took {seconds:.2f} s, lifelines' six Cox fits {fits:.2f} s.\n"
-    )
-    report.write("survival", text + report.table(header, lines) + after, runs, {"tables": [*TABLES]})
+    table, method, seed = settings["table"], METHODS[settings["method"]], settings["seed"]
+    division = _flambys(method.get("drawn", 0.0)) if settings["flamby"] else _division(table, seed)
+    options = {key: value for key, value in method.items() if key != "drawn"}
+    return _measured(division, TABLES_OF[table][1], seed, **options)
 
 
-def _line(found: Runs) -> list[str]:
-    alone, together, pooled = (found.mean(f"pooled_{way}") for way in ("local", "federated", "centralized"))
-    cells = [
-        report.cell(found, name) for name in ("pooled_local", "pooled_federated", "pooled_centralized", "averaged")
-    ]
-    own = f"{found.mean('own_gain'):+.3f} ± {found.standard_error('own_gain'):.3f}"
-    both = [
-        f"{found.mean(f'{name}_local'):.3f} → {found.mean(f'{name}_federated'):.3f}"
-        for name in ("worst", "brier", "calibration")
-    ]
-    return [*cells, f"{(together - alone) / (pooled - alone):.0%}", own, *both]
+def _lies(settings: Settings) -> dict[str, float]:
+    warnings.simplefilter("ignore")
+    return {f"{liar}, {rule}": value for liar, own in _liars(settings["seed"]).items() for rule, value in own.items()}
+
+
+def _seconds(settings: Settings) -> dict[str, float]:
+    warnings.simplefilter("ignore")
+    return dict(zip(("run", "fits"), _speed(), strict=True))
+
+
+def _pair(name: str) -> Callable[[Runs], str]:
+    """Alone, and together where that is known."""
+
+    def shown(runs: Runs) -> str:
+        keys = [key for key in (f"{name}_local", f"{name}_federated") if key in runs.values]
+        return " → ".join(f"{runs.mean(key):.3f}" for key in keys) or "–"
+
+    return shown
+
+
+def _share(runs: Runs) -> str:
+    if "pooled_local" not in runs.values:
+        return "–"
+    alone, together, pooled = (runs.mean(f"pooled_{way}") for way in ("local", "federated", "centralized"))
+    return report.share(together - alone, pooled - alone)
+
+
+def _row(name: str, method: str) -> Row:
+    table, flamby = name.partition(",")[0], name == FLAMBY
+    settings = {"table": table, "method": method, "flamby": flamby}
+    return Row(f"{name}, {method}", settings, ("",), seeds=_DRAWS if flamby else SEEDS * TABLES_OF[table][2])
+
+
+_MEASURES: Final = {
+    "alone": "pooled_local", "co-trained": "pooled_federated", "pooled Cox": "pooled_centralized",
+    "averaged coefficients": "averaged", "own tests": "own_gain",
+}  # fmt: skip
+TABLES: Final = {
+    "survival": Table(
+        "Time to an event",
+        f"{__doc__}\nConcordance on all silos' test records, mean over silos ± standard error over splits. Own tests: "
+        "the gain there. Worst: the lowest of the silos' own tests, alone and together. Brier, and the gap between "
+        "observed and stated chances: on pooled tests, at two horizons, alone and together. Random splits: a quarter "
+        "of each site's records is public, a fifth is for tests. FLamby's split has no public set: it is drawn from "
+        "the columns' ranges. Published for it: FedAdam .842, FedAvg .735, best local .728. Then a student on FLamby's "
+        "pooled test, by the silo that turns its grades around; and seconds of a run of six silos with 200 records, "
+        "next to six Cox fits.",
+        [
+            *(_row(FLAMBY, method) for method in METHODS),
+            *(_row(name, "mean") for name in TABLES_OF),
+            Row("one silo lies", methods=("lies",), seeds=_DRAWS),
+            Row("seconds", methods=("speed",), seeds=1),
+        ],
+        {"": measured, "lies": _lies, "speed": _seconds},
+        [
+            Grid(
+                "table, grades",
+                [
+                    *(Column(title, key) for title, key in _MEASURES.items()),
+                    Column("share of pooled gain", "pooled_local", _share),
+                    *(Column(name, "pooled_local", _pair(name)) for name in ("worst", "brier", "calibration")),
+                ],
+            ),
+            Grid("liar", [Column(rule, f"lies: {{}}, {rule}", ".3f") for rule in ("mean", "median")], each=REGIONS),
+            Grid("", [Column("run", "speed: run", ".2f"), Column("Cox fits by lifelines", "speed: fits", ".2f")]),
+        ],
+        SEEDS,
+        smoke_rows=["transplants, mean", "one silo lies", "seconds"],
+    )
+}

@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, JointLabeler, Plurality, Qualified
+    from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
     from fedct_flwr.algorithms.fedkt import PATE, FedKT, PrivatePATE
+    from fedct_flwr.algorithms.joint import JointLabeler
     from fedct_flwr.algorithms.prediction import DistributedDistillation, FedMD, PredictionConsensus
     from fedct_flwr.baselines.client_drift import FedDyn, FedProx, Scaffold
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
     "datasets.partition": ("IID", "Dirichlet"),
-    "algorithms.fedct": ("DawidSkene", "FedCT", "JointLabeler", "Plurality", "Qualified"),
+    "algorithms.fedct": ("DawidSkene", "FedCT", "Plurality", "Qualified"),
+    "algorithms.joint": ("JointLabeler",),
     "algorithms.fedkt": ("PATE", "FedKT", "PrivatePATE"),
     "algorithms.prediction": ("DistributedDistillation", "FedMD", "PredictionConsensus"),
     "baselines.dp_fedavg": ("PrivateFedAvg",),

@@ -9,8 +9,8 @@ from numpy.random import Generator
 from pydantic import Field
 
 from fedct_flwr import FedCT, simulate
+from fedct_flwr.algorithms.fedct import LabelSharing
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
-from fedct_flwr.coordinator.algorithm import LabelSharing
 from fedct_flwr.types import ABSTAIN, HardLabels, VoteCounts
 
 

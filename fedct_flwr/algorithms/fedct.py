@@ -1,15 +1,15 @@
 """FedCT: silos share hard labels, and a rule makes a consensus of them.
 
 Abourayya et al., "Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised
-learning", arXiv:2310.05696, Algorithm 1. With the joint labeler (``labelers/joint_linear.py``) silos train one
-labeler by noisy secure sums, and all learn its labels; its rounds: ``coordinator/joint.py``.
+learning", arXiv:2310.05696. ``LabelSharing.rounds`` is its Algorithm 1.
 
 >>> FedCT(Qualified(quorum=0.8)).settings()
 {'algorithm': 'fedct-qualified', 'secure': False, 'min-summands': 0, 'may-collude': 1, 'quorum': 0.8}
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
@@ -19,9 +19,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedct_flwr import coordinator, labelers, learners
+from fedct_flwr import coordinator
 from fedct_flwr.config.method import methods
-from fedct_flwr.config.settings import Uses, uses
+from fedct_flwr.config.privacy import IN_SHARES
+from fedct_flwr.config.settings import Uses, either
 from fedct_flwr.consensus.counting import (
     Ballot,
     Consensus,
@@ -33,21 +34,126 @@ from fedct_flwr.consensus.counting import (
     qualified,
     shares_of_votes,
 )
-from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, LabelSharing, Summable
-from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
-from fedct_flwr.wire.content import STEPS
-from fedct_flwr.wire.kinds import GRADIENTS, SHARES, Kind
+from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, Algorithm, Silos
+from fedct_flwr.types import ABSTAIN, FEWEST_SILOS, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
+from fedct_flwr.wire.kinds import HARD, SHARES, Kind
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
     from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.coordinator.cotraining import CoTraining
     from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.privacy.budget import Spending
+    from fedct_flwr.runs.run_folder import Checkpoint
 
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class LabelSharing(Algorithm):
+    """An algorithm states its kind, its consensus, and what else it needs, as class variables and by methods."""
+
+    kind: ClassVar[Kind] = HARD
+    used: ClassVar[Uses] = CO_TRAINING
+    predicts_quantities: ClassVar[bool] = False
+
+    @abstractmethod
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Rule from votes to labels; 0 classes: a quantity.
+
+        ``decide`` adds the noise of an algorithm that has any. Such a rule must decide by it: without, epsilon would be
+        charged and no noise added.
+        """
+
+    def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
+        """Algorithm 1 of FedCT (arXiv:2310.05696) at the server; comments have the paper's lines.
+
+        A round here is what the paper does between two messages, ``b`` steps of local training. ``labels`` are L
+        ``(num_public,)``. ``state`` is what the rule remembers; a majority remembers nothing. ``begun`` is round 0, or
+        the checkpoint of a run that is resumed.
+
+        It differs from the paper in four ways. Silos with opposite labels are left out (``CoTraining``). Above 5,000
+        public examples each round asks about a random part, and silos learn the labels of the last part alone. Learners
+        other than networks are refitted each round. The caller stops at a fixed point.
+        """
+        # Line 1: no example has a label yet.
+        labels, state = begun.targets, begun.state
+        for t in range(begun.round + 1, last + 1):
+            # Lines 12 and 6, 7: send L, so that P = (U, L). Lines 3 to 5, at each silo (silo/answers.py): train on D_i
+            # and P, label U. Line 10: receive L_1, ..., L_m.
+            heard = silos.train_and_label(t, labels, state)
+            # Line 11: L is the consensus of L_1, ..., L_m.
+            labels, state = heard.decided(rule, labels, state)
+            yield silos.note(heard, labels, state)
+
+    @property
+    def learning(self) -> "Learning":
+        """Training with other silos' probabilities, where silos share them."""
+        return coordinator.Learning()
+
+    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
+        """Raise ConfigError for a learner that cannot be made, or for noise that cannot keep the promise."""
+        from fedct_flwr.coordinator import label_rounds
+
+        learners = label_rounds.learners_of(config, dataset)
+        label_rounds.check_noise(self)
+        self.check_silos(config, dataset, learners)
+
+    def check_silos(self, config: "RunConfig", dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
+        """Raise ConfigError for learners that the kind of answer is not for, or silos that a protection is not for.
+
+        The smallest silo stands for all: what a protection asks of records is that there are enough.
+        """
+        from fedct_flwr.coordinator import label_rounds
+
+        label_rounds.check_learners(self.kind, learners)
+        label_rounds.check_protection(config, dataset)
+
+    def spent_at_silos(self, config: "RunConfig", dataset: "FederatedDataset | None") -> "Spending | None":
+        """Cost for each record of the silos' own noise on their students' votes, if they add any."""
+        return None
+
+    def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
+        """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
+        from fedct_flwr.coordinator import label_rounds
+
+        return label_rounds.run(self, study, grid)
+
+
+@dataclass(frozen=True)
+class Summable(LabelSharing):
+    """An algorithm whose consensus is made of the sum of all answers, which may be all that the coordinator sees."""
+
+    secure: bool = field(default=False, kw_only=True)
+    """Let silos add their answers in secure sums: the coordinator sees no single silo's. Labels are the same, but silos
+    with opposite labels cannot be left out."""
+    min_summands: Silos = field(default=0, kw_only=True)
+    """For secure sums: fewest silos whose sum is opened; 0: 3, or may-collude + 2; with noise in shares, all silos."""
+    may_collude: Silos = field(default=1, kw_only=True)
+    """For secure sums: silos that may collude with the coordinator, and learn no other silo's answers."""
+
+    @property
+    def in_sums(self) -> bool:
+        """Whether silos add their answers, by ``secure``."""
+        return self.secure
+
+    def fewest_summands(self, num_silos: int) -> int:
+        """Fewest summands that hide each silo's answers from colluders; all silos where noise comes in shares."""
+        enough = max(FEWEST_SILOS, self.may_collude + 2)
+        return self.min_summands or (max(enough, num_silos) if self.noise_in_shares else enough)
+
+    def wrong(self, config: Any) -> str:
+        """Noise of which no silo can add a share."""
+        if not self.noise_in_shares or self.noise is None or self.noise.mechanism in IN_SHARES:
+            return ""
+        return (
+            f"{self.noise.mechanism} noise does not come in shares that silos can add: set mechanism to "
+            f"{either(IN_SHARES)}, or secure to false for noise at the coordinator"
+        )
 
 
 @dataclass(frozen=True)
@@ -160,7 +266,8 @@ class FedCT:
         """Algorithm 1 as printed: the plurality, pseudo-labels count as records do.
 
         The paper's period (b = 50 steps of Adam between two messages) is the default of networks. Their first answer
-        follows the first of them.
+        follows the first of them. Unlike in the paper, a silo whose labels are the opposite of all others' is left out,
+        with a warning; ties keep the label that an example has, or are drawn by lot.
         """
         return cls(Plurality(), pseudo_weight=1.0, warm_up_rounds=1)
 
@@ -237,64 +344,3 @@ def asking(function: Function, num_classes: int, name: str) -> Consensus:
         return labels.astype(LABEL_DTYPE), state
 
     return Consensus(lambda silos: {}, apply)
-
-
-@dataclass(frozen=True)
-class JointLabeler(JointSettings):
-    """The labels of one labeler that silos train together by noisy secure sums.
-
-    ``epsilon`` and ``delta`` hold for each record, in total, against everybody, if no more than ``may_collude`` silos
-    collude.
-    """
-
-    name: ClassVar[str] = "fedct-joint"
-    title: ClassVar[str] = "FedCT, joint"
-    kind: ClassVar[Kind] = GRADIENTS
-    fixed_rounds: ClassVar[int] = STEPS + 1
-    trains_together: ClassVar[bool] = True
-    used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight", "warm-up-rounds")
-
-    @property
-    def in_sums(self) -> bool:
-        return True
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return {"joint_labeler": self.joint_labeler}
-
-    def wrong(self, config: Any) -> str:
-        if config.protection != "none":
-            return (
-                f"algorithm {self.name!r} protects records by its own noise, and not by protection = "
-                f"{config.protection!r}: leave that out"
-            )
-        if config.corruption == "collusion":
-            return (
-                "colluders send the labels of their own model, and with this algorithm gradients are added: choose "
-                "another corruption, such as 'label-shift'"
-            )
-        return ""
-
-    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
-        """Raise ConfigError for a budget that no noise keeps, or silos that are too few to add it.
-
-        Real silos' budget is that of their study, which their coordinator and each of them check.
-        """
-        labelers.check_extra("privacy", f"algorithm {self.name!r}")
-        if dataset is None:
-            return
-        learners.named_learners(config, dataset)
-        dataset.check_protected()
-
-        step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
-        # Raises ConfigError where no noise keeps the budget.
-        _ = labelers.joint_labeler(step, dataset.public, dataset.schema).noise
-
-    def notes(self, config: "RunConfig", dataset: "FederatedDataset") -> list[str]:
-        plan = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
-        few, sentence = labelers.expected(plan.records, plan.epsilon, plan.delta)
-        return [sentence] if few else []
-
-    def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
-        """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""
-        return coordinator.Training(self, study, grid).run()

@@ -5,25 +5,29 @@ and with noise "Scalable private learning with PATE", arXiv:1802.08908. Li, He, 
 learning for cross-silo setting", IJCAI 2021, arXiv:2010.01017, Algorithm 1.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from fedct_flwr import coordinator, labelers, privacy
+from fedct_flwr.algorithms.fedct import Summable
 from fedct_flwr.config.privacy import IN_SHARES, MAX_PARTITIONS, MAX_TEACHERS, NoisePlan, TallyNoise, TransferSettings
 from fedct_flwr.config.run import RunConfig, of_run
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, counting, plurality
-from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS, Summable
+from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.kinds import COUNTS, Kind
 from fedct_flwr.wire.packing import can_count
 
 if TYPE_CHECKING:
+    from fedct_flwr.coordinator.cotraining import CoTraining
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.learners.base import Learner
     from fedct_flwr.privacy.budget import Spending
+    from fedct_flwr.runs.run_folder import Checkpoint
 
 _NOISE: Final = Needs("privacy-level = 'L1' or 'L2'", lambda config: config.method.privacy_level != "L0")
 _AT_SILOS: Final = Needs("privacy-level = 'L2'", lambda config: config.method.protects_records)
@@ -123,6 +127,22 @@ class FedKT(Summable):
         wanted = TransferSettings.read({**raw, **noise}, "the run config")
         fitting = wanted.fitting_teachers(self.votes, fewest_units, noisy=self.protects_records)
         return wanted.model_copy(update={"teachers": fitting})
+
+    def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
+        """Algorithm 1 of FedKT (arXiv:2010.01017), with votes in the place of students; comments have its lines.
+
+        The paper's parties send their students, which the server asks about the public set. Here silos ask them: the
+        same labels, fewer bytes. The noise of L1 is in ``rule``, whose ``decide`` adds it (``label_rounds.py``).
+        """
+        if begun.round:
+            return
+        # Lines 1 to 12, at each silo (labelers/teachers.py): t teachers label the public set for each of s students, at
+        # L2 under noise (9, 10), and each student learns these labels. Lines 15 and 16: the students label it.
+        heard = silos.train_and_label(1, begun.targets, begun.state)
+        # Lines 14 to 22: count silos whose s students agree, add noise at L1 (20, 21), take the most frequent class.
+        labels, state = heard.decided(rule, begun.targets, begun.state)
+        # Line 23: the final model learns the labels (coordinator/global_model.py).
+        yield silos.note(heard, labels, state)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Silos whose students all agree, counted by their students (Li et al., arXiv:2010.01017, Alg. 1)."""

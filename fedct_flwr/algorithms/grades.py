@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from fedct_flwr.algorithms.fedct import LabelSharing, Summable
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.consensus.grades import consensus_of_grades
-from fedct_flwr.coordinator.algorithm import IN_SUMS, LabelSharing, Summable
+from fedct_flwr.coordinator.algorithm import IN_SUMS
 
 _USED: Final[Uses] = uses("query-size", "stop-at-fixed-point", "protection")
 

@@ -9,26 +9,29 @@ that passes for the authors' (diogenes0319/FedMD_clean) averages logits and fits
 probabilities, by cross-entropy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
 from fedct_flwr import consensus, coordinator
+from fedct_flwr.algorithms.fedct import LabelSharing
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
-from fedct_flwr.coordinator.algorithm import IN_ROUNDS, LabelSharing
+from fedct_flwr.coordinator.algorithm import IN_ROUNDS
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.kinds import PROBABILITIES, Kind
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.consensus.trust import TrustRule
+    from fedct_flwr.coordinator.cotraining import CoTraining
     from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.learners.base import Learner
+    from fedct_flwr.runs.run_folder import Checkpoint
 
 Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
 
@@ -43,6 +46,23 @@ class ProbabilitySharing(LabelSharing):
         "secure": "secure = true adds labels and votes of students, neither probabilities nor values: set algorithm to "
         "'fedct' or 'fedct-qualified', or leave secure out"
     }
+
+    def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
+        """Algorithm 1 of prediction consensus (arXiv:2305.18497), with the trust worked out by the coordinator.
+
+        The paper's agents send their predictions to each other, and each weighs them itself. ``state`` has the last
+        predictions and the trust among silos: each silo's targets follow from it (``Consensus.targets``). Silos do not
+        learn the ``labels``, which only say what the consensus stands for. Distributed distillation and FedMD share the
+        loop; a FedMD silo learns the targets first and its records afterwards (``silo/answers.py``).
+        """
+        labels, state = begun.targets, begun.state
+        for t in range(begun.round + 1, last + 1):
+            # At each silo (silo/answers.py): train on its records, and on its targets with the weight lambda, equation
+            # (3), or in round 1 on its records alone; predict the public set.
+            heard = silos.train_and_label(t, labels, state)
+            # Trust of each silo in each other, equation (6); targets of silo i are row i of trust @ predictions, (1).
+            labels, state = heard.decided(rule, labels, state)
+            yield silos.note(heard, labels, state)
 
     def wrong(self, config: Any) -> str:
         if config.pseudo_weight in (AUTO, 1.0):

@@ -35,7 +35,7 @@ ALGORITHMS: Final = _Lazy(
         "fedct-qualified": "algorithms.fedct.Qualified",
         "fedct-dawid-skene": "algorithms.fedct.DawidSkene",
         "fedct-shares": "algorithms.fedct.Shares",
-        "fedct-joint": "algorithms.fedct.JointLabeler",
+        "fedct-joint": "algorithms.joint.JointLabeler",
         "fedkt": "algorithms.fedkt.FedKT",
         "pate": "algorithms.fedkt.PATE",
         "dp-pate": "algorithms.fedkt.PrivatePATE",

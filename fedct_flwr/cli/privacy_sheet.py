@@ -9,13 +9,14 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from fedct_flwr import silo
-from fedct_flwr.algorithms.fedct import JointLabeler
+from fedct_flwr.algorithms.fedct import LabelSharing
+from fedct_flwr.algorithms.joint import JointLabeler
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.promised import sheets_of
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.coordinator.algorithm import LabelSharing, find_algorithm
+from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.log_entry import read_entries

@@ -161,7 +161,7 @@ def unanimous(counts: VoteCounts, votes: int) -> HardLabels:
 def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
     """FedKT's consistent voting on counts of ``votes`` students each: v_c = votes * #{silos whose students all say c}.
 
-    ``decide`` decides on these counts (Li, He, Song, IJCAI 2021, arXiv:2010.01017, Algorithm 1, lines 15 to 19). A row
+    ``decide`` decides on these counts (Li, He, Song, IJCAI 2021, arXiv:2010.01017, Algorithm 1, lines 14 to 22). A row
     where no silo is consistent is all zero: the paper's argmax would say class 0, ``plurality`` abstains.
     """
 

@@ -6,15 +6,17 @@ holds the labels that these stand for. Where a quantity is predicted, they share
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
@@ -34,10 +36,13 @@ from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
-    from fedct_flwr.consensus.counting import Consensus, State
+    from fedct_flwr.consensus.counting import Ballot, Consensus, State
     from fedct_flwr.coordinator.summing import Sums
 
 _TARGETS: Final = "targets"
+
+Rounds: TypeAlias = Callable[["CoTraining", "Consensus", Checkpoint, int], Iterator[Checkpoint]]
+"""An algorithm's loop: silos, a rule, where the run stands and the last round's number in, each round's end out."""
 
 
 def targets_to_arrays(targets: Answers) -> ArrayRecord:
@@ -50,15 +55,56 @@ def arrays_to_targets(arrays: ArrayRecord) -> Answers:
     return arrays[_TARGETS].numpy()
 
 
-class CoTraining(Strategy):
-    """Each round: send the consensus, receive every silo's votes, form the next consensus.
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """The silos' answers to round ``round`` on the examples ``positions`` ``(queried,)``.
 
-    ``start`` has ``initial_arrays`` from ``targets_to_arrays``, and the final table in ``Result.arrays``. It ends early
+    ``votes`` are by silo; in a secure sum, each silo in it has the ``total``. ``excluded`` are silos whose labels are
+    the opposite of the others', with their kappa: their votes do not count. ``answers`` has each silo's reply and its
+    seconds; ``absent`` says why others sent none. ``rng`` is the round's generator, which breaks ties.
+    """
+
+    round: int
+    positions: NDArray[np.int64]
+    votes: Mapping[SiloName, Votes]
+    total: VoteCounts | None
+    excluded: Mapping[SiloName, float]
+    answers: Mapping[SiloName, tuple[Answer, float]]
+    absent: Mapping[SiloName, str]
+    rng: Generator
+
+    def decided(self, rule: "Consensus", labels: Answers, state: "State") -> tuple[Answers, "State"]:
+        """The next labels ``(num_public,)``, changed where silos were asked, and the next state of the rule."""
+        before, labels = labels[self.positions], labels.copy()
+        if rule.of_sum and self.total is not None:
+            labels[self.positions], state = rule.of_sum(self.total, before, state, self.rng)
+        else:
+            labels[self.positions], state = rule.apply(self.ballots, before, state, self.rng)
+        return labels, state
+
+    @property
+    def ballots(self) -> "Iterator[Ballot]":
+        """Votes that count, by silo."""
+        return ((silo, own) for silo, own in self.votes.items() if silo not in self.excluded)
+
+
+class CoTraining(Strategy):
+    """Sends an algorithm's questions to the silos, receives their votes, and writes the run.
+
+    ``rounds`` is the algorithm's loop, such as ``LabelSharing.rounds`` of ``algorithms/fedct.py``, which is handed this
+    strategy as its silos. Flower's own loop, ``Strategy.start``, works too, without fixed points and resuming.
+
+    ``start`` takes ``initial_arrays`` from ``targets_to_arrays``; ``Result.arrays`` has the final table. It ends early
     at a fixed point (the same silos voted and no label changed), and begins after a checkpoint's round if one is given.
-    ``timeout`` is each round's deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of
-    votes on each example. ``answer`` is the name of a kind that is asked for by its name. ``learning`` is for a
-    consensus that has targets, which asks for probabilities or values. With ``sums`` the coordinator learns the
-    answers' sum alone; with ``noise`` silos first add shares of noise of this standard deviation, in votes of one silo.
+    ``timeout`` is each round's deadline in seconds.
+
+    - ``votes``: 0 asks silos for labels, a number above for counts of votes on each example.
+    - ``answer``: name of the kind of answer, for kinds that are asked for by name.
+    - ``learning``: for a consensus that has targets, which asks for probabilities or values.
+    - ``sums``: the coordinator learns the answers' sum alone.
+    - ``noise``: silos first add shares of noise of this standard deviation to the sum, in votes of one silo.
+    - ``excludes``: whether silos with opposite labels are left out. Not where the rule adds noise: all votes decide who
+      is left out, so one silo would change the counts by more than the noise is made for.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
@@ -68,6 +114,7 @@ class CoTraining(Strategy):
         terms: Terms,
         consensus: "Consensus",
         roster: Roster,
+        rounds: Rounds,
         *,
         min_silos: int = 2,
         query_size: int = 0,
@@ -76,6 +123,7 @@ class CoTraining(Strategy):
         learning: Learning | None = None,
         sums: "Sums | None" = None,
         noise: float = 0.0,
+        excludes: bool = True,
         stop_at_fixed_point: bool = True,
         seed: int = 0,
         folder: RunFolder | None = None,
@@ -84,6 +132,7 @@ class CoTraining(Strategy):
         self._terms = terms
         self._consensus = consensus
         self._roster = roster
+        self._rounds = rounds
         self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
         self._asking = Asking(
             terms, consensus, self._query_size, votes, learning or Learning(), seed, bool(sums), noise, answer
@@ -103,7 +152,9 @@ class CoTraining(Strategy):
         self._voters: frozenset[SiloName] = frozenset()
         self._unintroduced = True
         self._sums = sums
+        self._excludes = excludes
         self._grid: Grid | None = None
+        self._metrics = MetricRecord()
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
         self.certificate: dict[str, int] = {}
@@ -122,28 +173,37 @@ class CoTraining(Strategy):
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
         """Run the rounds. Flower's own loop can neither stop early nor begin after round 1, so this is ours."""
-        self._deadline = timeout
+        self._grid, self._deadline = grid, timeout
         self.summary()
         result = Result(arrays=initial_arrays)
         if self._is_over(num_rounds):
             return result
         self._roster.wait(grid)
-        train_config = train_config or ConfigRecord()
 
         def evaluate(number: int) -> None:
             if evaluate_fn and (scores := evaluate_fn(number, result.arrays)) is not None:
                 result.evaluate_metrics_serverapp[number] = scores
 
         evaluate(self._rounds_done)
-        for number in range(self._rounds_done + 1, num_rounds + 1):
-            self.configure_train(number, result.arrays, train_config, grid)
-            replies = self._questions.receive(grid, timeout)
-            result.arrays, metrics = self.aggregate_train(number, replies)
-            result.train_metrics_clientapp[number] = metrics
-            evaluate(number)
+        begun = Checkpoint(self._rounds_done, arrays_to_targets(initial_arrays), self._state)
+        for done in self._rounds(self, self._consensus, begun, num_rounds):
+            result.arrays = targets_to_arrays(done.targets)
+            result.train_metrics_clientapp[done.round] = self._metrics
+            evaluate(done.round)
             if self._is_over(num_rounds):
                 break
         return result
+
+    def train_and_label(self, number: int, labels: Answers, state: "State") -> Heard:
+        """Round ``number`` at all silos: each trains on the labels so far, and answers. Raises RunError.
+
+        ``labels`` ``(num_public,)``; ``state`` is the rule's, which may have targets for each silo.
+        """
+        if self._grid is None:
+            raise RunError("silos are asked before the strategy was started")
+        self._state = state
+        self.configure_train(number, targets_to_arrays(labels), ConfigRecord(), self._grid)
+        return self._heard(number, self._questions.receive(self._grid, self._deadline))
 
     def _is_over(self, num_rounds: int) -> bool:
         return self._rounds_done >= num_rounds or (self._stop_at_fixed_point and self.fixed_point is not None)
@@ -189,71 +249,82 @@ class CoTraining(Strategy):
         return to_record(payload)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
-        """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
+        """Refuse what does not answer, form the consensus of the rest, write the checkpoint: for Flower's own loop."""
+        heard = self._heard(server_round, replies)
+        done = self.note(heard, *heard.decided(self._consensus, self._table, self._state))
+        return targets_to_arrays(done.targets), self._metrics
+
+    def _heard(self, server_round: int, replies: Iterable[Message]) -> Heard:
+        """Answers to this round's question. Raises RunError where too few silos answer."""
         read = partial(read_answer, terms=self._terms, instruction=self._instruction)
         valid, absent = self._questions.sort(server_round, replies, read)
-
         positions = self._instruction.query.positions(self._terms.num_public)
-        incumbent = self._table[positions]
-        rng = generator(self._seed, "consensus", server_round)
-        before = self._state
+        total: VoteCounts | None = None
+        excluded: Mapping[SiloName, float] = {}
         votes: Mapping[SiloName, Votes]
-        against: Mapping[SiloName, float] = {}
         if self._sums and self._consensus.of_sum:
             total, added = self._added(self._sums, valid, server_round)
             for silo in valid.keys() - added.keys():
                 absent[silo] = coordinator.NOT_IN_SUM
                 logger.warning("Round %s: without %s: %s", server_round, silo, coordinator.NOT_IN_SUM)
             valid, votes = added, dict.fromkeys(added, total)
-            decided, self._state = self._consensus.of_sum(total, incumbent, before, rng)
-            self._certify(total)
         else:
             votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
-            against = self._opposed(server_round, votes, len(positions))
-            counted = {silo: own for silo, own in votes.items() if silo not in against}
-            decided, self._state = self._consensus.apply(counted.items(), incumbent, before, rng)
-            if self._consensus.certify:
-                self._certify(tally(counted.values(), len(positions), self._terms.num_classes))
-        targets = self._table.copy()
-        targets[positions] = decided
+            excluded = self._opposed(server_round, votes, len(positions)) if self._excludes else {}
+        rng = generator(self._seed, "consensus", server_round)
+        return Heard(server_round, positions, votes, total, excluded, valid, absent, rng)
+
+    def note(self, heard: Heard, labels: Answers, state: "State") -> Checkpoint:
+        """Append the round to the run's log and save a checkpoint; ``state`` is the consensus rule's after the round.
+
+        Raises RunError if a file cannot be written.
+        """
+        incumbent, decided = self._table[heard.positions], labels[heard.positions]
         # Targets that are numbers may move where labels stay.
         numbers = self._consensus.targets or self._consensus.alike
-        moved = (decided != incumbent).any() or not (numbers is None or _same(before, self._state))
-        self._note_fixed_point(server_round, bool(moved), frozenset(valid), len(positions))
+        moved = (decided != incumbent).any() or not (numbers is None or _same(self._state, state))
+        self._note_fixed_point(heard.round, bool(moved), frozenset(heard.answers), len(decided))
+        self._certify(heard)
+        self._table, self._state = labels, state
 
-        scores = [answer.scores for answer, _ in valid.values()]
-        facts = facts_of(self.kind, votes, scores, Decision(decided, incumbent, targets), self._terms)
+        scores = [answer.scores for answer, _ in heard.answers.values()]
+        facts = facts_of(self.kind, heard.votes, scores, Decision(decided, incumbent, labels), self._terms)
         record = {
-            "round": server_round,
+            "round": heard.round,
             "seconds": round(time.time() - self._questions.asked_at, 3),
             "queried": len(decided),
             **facts.of_round,
             "instruction_bytes": self._instruction_bytes,
-            "bytes_sent": sum(answer.size for answer, _ in valid.values()),
-            "silos": self._of_silos(valid, facts),
-            "absent": absent,
+            "bytes_sent": sum(answer.size for answer, _ in heard.answers.values()),
+            "silos": self._of_silos(heard.answers, facts),
+            "absent": heard.absent,
             "fixed_point": self.fixed_point is not None,
             **facts.younger,
-            **({"opposed": against} if against else {}),
+            **({"opposed": heard.excluded} if heard.excluded else {}),
         }
         logger.info(
             "Round %s: %s silos, %s, %s bytes received%s",
-            server_round, len(valid), facts.message, record["bytes_sent"],
+            heard.round, len(heard.answers), facts.message, record["bytes_sent"],
             " - fixed point" if record["fixed_point"] else "",
         )  # fmt: skip
+        done = Checkpoint(heard.round, labels, state)
         if self._folder:
             # First, so that readers of a round's record find its trust too.
             if self._consensus.trust:
-                self._folder.append_trust(server_round, self._consensus.trust(self._state))
+                self._folder.append_trust(heard.round, self._consensus.trust(state))
             self._folder.append_round(record)
-            self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
-        self._rounds_done = server_round
+            self._folder.save_checkpoint(done)
+        self._rounds_done = heard.round
         measures = {name: facts.of_round[name] for name in facts.metrics}
-        metrics = MetricRecord({"silos": len(valid), **measures, "bytes-sent": record["bytes_sent"]})
-        return targets_to_arrays(targets), metrics
+        self._metrics = MetricRecord({"silos": len(heard.answers), **measures, "bytes-sent": record["bytes_sent"]})
+        return done
 
-    def _certify(self, counts: VoteCounts) -> None:
+    def _certify(self, heard: Heard) -> None:
         if certify := self._consensus.certify:
+            counts = heard.total
+            if counts is None:
+                votes = (own for _, own in heard.ballots)
+                counts = tally(votes, len(heard.positions), self._terms.num_classes)
             self.certificate = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
             self.certificate["labels"] = len(counts)
 

@@ -17,9 +17,9 @@ from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 from fedct_flwr.wire.kinds import BY_PROBABILITIES
 
 if TYPE_CHECKING:
+    from fedct_flwr.algorithms.fedct import LabelSharing
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.consensus.counting import Consensus
-    from fedct_flwr.coordinator.algorithm import LabelSharing
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.privacy.budget import Spending
@@ -43,12 +43,14 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
         terms,
         consensus,
         study.roster,
+        method.rounds,
         min_silos=config.min_silos,
         query_size=config.asked_about(terms.num_public),
         votes=method.votes,
         answer=method.kind.name if method.kind.by_name else "",
         sums=coordinator.Sums(coordinator.sum_terms(study), study.roster) if method.in_sums else None,
         noise=noise,
+        excludes=method.noise is None,
         learning=method.learning,
         stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
         seed=config.seed,

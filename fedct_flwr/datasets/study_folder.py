@@ -497,7 +497,7 @@ def check_plain(study: Path) -> int:
 
 
 def copy_study(study: Path, target: Path) -> None:
-    """Copy a study's folder, whole or not at all. Raises ConfigError as ``check_plain`` does, and where it fails."""
+    """Copy a study's folder, whole or not at all. Raises ConfigError if ``check_plain`` does, or if copying fails."""
     size = check_plain(study)
     if target.resolve().is_relative_to(study.resolve()):
         raise ConfigError(f"{target} lies in the study {study} that it would get a copy of: choose another folder")

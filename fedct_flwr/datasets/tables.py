@@ -236,7 +236,7 @@ def all_classes(names: set[str]) -> tuple[str, ...]:
 
 
 def encode_labels(names: Sequence[str], classes: Sequence[str]) -> HardLabels:
-    """The number of each name in ``classes``, ``(n,)``. All names must be there."""
+    """The index in ``classes`` of each name, ``(n,)``. Each name must be one of them."""
     code = {name: number for number, name in enumerate(classes)}
     return np.array([code[name] for name in names], dtype=LABEL_DTYPE)
 

@@ -35,7 +35,7 @@ class Flow:
             self._on = self._rounds == 1
         if self._on and event == "call" and code.co_name != "<module>" and code.co_filename.startswith(_PACKAGE):
             self.files.add(code.co_filename.removeprefix(_PACKAGE))
-        if code is CoTraining.aggregate_train.__code__ and event == "return":
+        if code is CoTraining.note.__code__ and event == "return":
             self._rounds, self._on = self._rounds + 1, not self._of_label
 
 
