@@ -87,6 +87,8 @@ def run() -> None:
         # Names of files are UTF-8 to the libraries that read tables, whatever the locale says. So for other processes.
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - itself
+    # Made for this process: with warnings as errors Flower's programs do not start.
+    os.environ.pop("PYTHONWARNINGS", None)
     try:
         dispatch()
     except SystemExit as end:
