@@ -183,6 +183,7 @@ TABLES: Final[dict[str, Table]] = {
         steps=1000,
         fast_steps=300,
         seeds=2,
+        smoke_rows=("no public set", "10 public images", "100 public images"),
         paper="FedCT, Figure 12",
         other_data="FashionMNIST",
         words=(
@@ -237,6 +238,7 @@ TABLES: Final[dict[str, Table]] = {
         steps=1000,
         fast_steps=300,
         seeds=3,
+        smoke_rows=("no public set", "skewed, alpha = 0.5", _DIGITS),
         paper="FedCT, Table 4",
         other_data="FashionMNIST",
         words=(
@@ -338,6 +340,7 @@ TABLES["fedct-convergence"] = Table(
     settings={**SETTINGS, "steps": 2000},
     fast={"steps": 300},
     smoke={**SMOKE, "steps": 4},
+    smoke_rows=("iid, 5 silos",),
     paper="FedCT, Figures 2 and 3",
     words=(
         Words("FedCT converges faster than FedAvg", ("iid, 5 silos, 7", "FedCT"), ("iid, 5 silos, 7", "FedAvg")),
