@@ -24,9 +24,9 @@ app = ClientApp()
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one instruction. Never raises: Flower would pass the exception's text on to the coordinator."""
-    silo = _UNKNOWN_SILO
+    name = _UNKNOWN_SILO
     try:
-        silo = silo_named(context)
+        name = silo_named(context)
         if asks_for_weights(message.content):
             here = open_silo_context(context, resumable=False)
             return Message(train_on(message.content, here, context.run_id), reply_to=message)
@@ -35,24 +35,24 @@ def train(message: Message, context: Context) -> Message:
         reply, afterwards = answer(payload, open_silo_context(context), context.run_id)
         once_left(afterwards)
     except Refused as refused:
-        logger.warning("Silo %s sends no labels: %s", silo, refused)
-        reply = encode_refusal(silo, refused.reason)
+        logger.warning("Silo %s sends no labels: %s", name, refused)
+        reply = encode_refusal(name, refused.reason)
     except ConfigError as error:
-        logger.error("Silo %s: %s", silo, error)
-        _tell(message, context, silo, error)
-        reply = encode_refusal(silo, Refusal.CONFIG)
+        logger.error("Silo %s: %s", name, error)
+        _tell(message, context, name, error)
+        reply = encode_refusal(name, Refusal.CONFIG)
     except DataError as error:
-        logger.error("Silo %s: %s", silo, error)
-        _tell(message, context, silo, error)
-        reply = encode_refusal(silo, Refusal.NO_DATA)
+        logger.error("Silo %s: %s", name, error)
+        _tell(message, context, name, error)
+        reply = encode_refusal(name, Refusal.NO_DATA)
     except TrainingError as error:
-        logger.error("Silo %s: %s", silo, error)
-        _tell(message, context, silo, error)
-        reply = encode_refusal(silo, Refusal.TRAINING_FAILED)
+        logger.error("Silo %s: %s", name, error)
+        _tell(message, context, name, error)
+        reply = encode_refusal(name, Refusal.TRAINING_FAILED)
     except Exception as error:
-        logger.exception("Silo %s: an unexpected error", silo)
-        _tell(message, context, silo, error)
-        reply = encode_refusal(silo, Refusal.INTERNAL)
+        logger.exception("Silo %s: an unexpected error", name)
+        _tell(message, context, name, error)
+        reply = encode_refusal(name, Refusal.INTERNAL)
     return Message(to_record(reply), reply_to=message)
 
 
@@ -66,10 +66,10 @@ def add(message: Message, context: Context) -> Message:
         return Message(to_record(silo.refused_sum()), reply_to=message)
 
 
-def _tell(message: Message, context: Context, silo: SiloName, error: Exception) -> None:
+def _tell(message: Message, context: Context, name: SiloName, error: Exception) -> None:
     """Let the user of a simulation read what went wrong, in the run's folder. Nothing of it is in a message."""
     number = message.metadata.group_id
     # A failure here must not replace the answer.
     with contextlib.suppress(Exception):
-        if silo != _UNKNOWN_SILO and number.isdecimal() and (folder := run_of_simulation(context)):
-            keep_error(folder, int(number), silo, error)
+        if name != _UNKNOWN_SILO and number.isdecimal() and (folder := run_of_simulation(context)):
+            keep_error(folder, int(number), name, error)

@@ -153,7 +153,7 @@ FAULTS = [
     # A silo whose labels are the opposite of all others' counts nothing.
     Fault(
         "coordinator/cotraining.py",
-        "for silo, own in self.votes.items() if silo not in self.against)",
+        "for silo, own in self.votes.items() if silo not in self.excluded)",
         "for silo, own in self.votes.items())",
         "federation/test_cotraining.py",
     ),

@@ -35,7 +35,7 @@ def test_labels_and_accuracies_are_those_of_the_product(
     public, test = dataset.public.X[:500], dataset.test
     run = simulate(
         silos, public, algorithm=FedCT(rule), learner=LINEAR, rounds=3, pseudo_weight=1.0, preprocessing="none",
-        test_fraction=0.0, progress=False, accept=["tells-the-label"],
+        test_fraction=0.0, progress=False,
     )  # fmt: skip
     models, labels = IDEA["cotrain"](silos, public, LINEAR, rule=IDEA[own], rounds=3, guard=False)
     np.testing.assert_array_equal(run.consensus, labels)

@@ -163,7 +163,6 @@ def test_the_bundle_holds_the_code_and_the_embedded_data_and_nothing_else(bundle
     code = [path for path in SOURCES if Path(path).suffix in BUNDLED and not path.startswith(FOR_PEOPLE)]
     assert "fedct_flwr/datasets/heart_disease.json" in code
     assert not any(path.startswith(("fedct_flwr/cli/", "fedct_flwr/report/")) for path in code)
-    code.append("fedct_flwr/models/card.md")
     assert files_in(bundle) == sorted([*code, "pyproject.toml", ".info/CONTENT"])
 
 

@@ -28,6 +28,7 @@ from fedct_flwr.consensus.counting import (
     Consensus,
     Decide,
     State,
+    certified,
     counting,
     plurality,
     qualified,
@@ -62,23 +63,32 @@ class LabelSharing(Algorithm):
 
     @abstractmethod
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-        """Rule from votes to labels; 0 classes: a quantity. ``decide`` decides on counts under noise."""
+        """Rule from votes to labels; 0 classes: a quantity.
+
+        ``decide`` adds the noise of an algorithm that has any. Such a rule must decide by it: without, epsilon would be
+        charged and no noise added.
+        """
 
     def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
         """Algorithm 1 of FedCT (arXiv:2310.05696) at the server; comments have the paper's lines.
 
         A round here is what the paper does between two messages, ``b`` steps of local training. ``labels`` are L
-        ``(num_public,)``. ``quality`` is what the rule remembers of the silos; a majority remembers nothing.
-        ``begun`` is round 0, or the checkpoint of a run that is resumed.
+        ``(num_public,)``. ``state`` is what the rule remembers; a majority remembers nothing. ``begun`` is round 0, or
+        the checkpoint of a run that is resumed.
+
+        It differs from the paper in four ways. Silos with opposite labels are left out (``CoTraining``). Above 5,000
+        public examples each round asks about a random part, and silos learn the labels of the last part alone. Learners
+        other than networks are refitted each round. The caller stops at a fixed point.
         """
-        labels, quality = begun.targets, begun.state
+        # Line 1: no example has a label yet.
+        labels, state = begun.targets, begun.state
         for t in range(begun.round + 1, last + 1):
-            # Lines 2 to 6, at each silo (silo/round.py): train on D_i and P = (U, L), label U. Line 10: receive L_i.
-            votes = silos.train_and_label(t, labels, quality)
+            # Lines 12 and 6, 7: send L, so that P = (U, L). Lines 3 to 5, at each silo (silo/answers.py): train on D_i
+            # and P, label U. Line 10: receive L_1, ..., L_m.
+            heard = silos.train_and_label(t, labels, state)
             # Line 11: L is the consensus of L_1, ..., L_m.
-            labels, quality = votes.decided(rule, labels, quality)
-            # Line 12: the next question has L.
-            yield silos.note(votes, labels, quality)
+            labels, state = heard.decided(rule, labels, state)
+            yield silos.note(heard, labels, state)
 
     @property
     def learning(self) -> "Learning":
@@ -119,7 +129,8 @@ class Summable(LabelSharing):
     """An algorithm whose consensus is made of the sum of all answers, which may be all that the coordinator sees."""
 
     secure: bool = field(default=False, kw_only=True)
-    """Let silos add their answers in secure sums: the coordinator sees no single silo's, and gets the same labels."""
+    """Let silos add their answers in secure sums: the coordinator sees no single silo's. Labels are the same, but silos
+    with opposite labels cannot be left out."""
     min_summands: Silos = field(default=0, kw_only=True)
     """For secure sums: fewest silos whose sum is opened; 0: 3, or may-collude + 2; with noise in shares, all silos."""
     may_collude: Silos = field(default=1, kw_only=True)
@@ -156,7 +167,7 @@ class Plurality(Summable):
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo's hard label counts, the plurality wins (Abourayya et al., arXiv:2310.05696, Alg. 1)."""
-        return counting(num_classes, plurality)
+        return counting(num_classes, plurality, certified)
 
 
 @dataclass(frozen=True)
@@ -181,7 +192,7 @@ class Qualified(Summable):
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """A qualified majority: labels below the quorum are dropped for the round (arXiv:2310.05696, §5)."""
-        return counting(num_classes, partial(qualified, quorum=self.quorum))
+        return counting(num_classes, partial(qualified, quorum=self.quorum), partial(certified, quorum=self.quorum))
 
 
 _COUNTING: Final = f"{Plurality.name!r} or {Qualified.name!r}"
@@ -255,7 +266,8 @@ class FedCT:
         """Algorithm 1 as printed: the plurality, pseudo-labels count as records do.
 
         The paper's period (b = 50 steps of Adam between two messages) is the default of networks. Their first answer
-        follows the first of them.
+        follows the first of them. Unlike in the paper, a silo whose labels are the opposite of all others' is left out,
+        with a warning; ties keep the label that an example has, or are drawn by lot.
         """
         return cls(Plurality(), pseudo_weight=1.0, warm_up_rounds=1)
 

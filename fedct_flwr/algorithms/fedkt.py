@@ -131,17 +131,18 @@ class FedKT(Summable):
     def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
         """Algorithm 1 of FedKT (arXiv:2010.01017), with votes in the place of students; comments have its lines.
 
-        The paper's parties send their students, which the server asks about the public set. Here silos ask them.
+        The paper's parties send their students, which the server asks about the public set. Here silos ask them: the
+        same labels, fewer bytes. The noise of L1 is in ``rule``, whose ``decide`` adds it (``label_rounds.py``).
         """
         if begun.round:
             return
         # Lines 1 to 12, at each silo (labelers/teachers.py): t teachers label the public set for each of s students, at
         # L2 under noise (9, 10), and each student learns these labels. Lines 15 and 16: the students label it.
-        votes = silos.train_and_label(1, begun.targets, begun.state)
-        # Lines 17 to 22: count silos whose s students agree, add noise at L1 (20, 21), take the most frequent class.
-        labels, state = votes.decided(rule, begun.targets, begun.state)
+        heard = silos.train_and_label(1, begun.targets, begun.state)
+        # Lines 14 to 22: count silos whose s students agree, add noise at L1 (20, 21), take the most frequent class.
+        labels, state = heard.decided(rule, begun.targets, begun.state)
         # Line 23: the final model learns the labels (coordinator/global_model.py).
-        yield silos.note(votes, labels, state)
+        yield silos.note(heard, labels, state)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Silos whose students all agree, counted by their students (Li et al., arXiv:2010.01017, Alg. 1)."""

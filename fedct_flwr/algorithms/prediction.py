@@ -48,18 +48,21 @@ class ProbabilitySharing(LabelSharing):
     }
 
     def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
-        """Algorithm 1 of prediction consensus (arXiv:2305.18497), with the trust in one place; comments have its steps.
+        """Algorithm 1 of prediction consensus (arXiv:2305.18497), with the trust worked out by the coordinator.
 
-        The paper's agents send their predictions to each other. Here the coordinator has them, and works out each
-        silo's trust and targets. Round 1 is after warm-up, when no silo has targets.
+        The paper's agents send their predictions to each other, and each weighs them itself. ``state`` has the last
+        predictions and the trust among silos: each silo's targets follow from it (``Consensus.targets``). Silos do not
+        learn the ``labels``, which only say what the consensus stands for. Distributed distillation and FedMD share the
+        loop; a FedMD silo learns the targets first and its records afterwards (``silo/answers.py``).
         """
-        labels, trust = begun.targets, begun.state
+        labels, state = begun.targets, begun.state
         for t in range(begun.round + 1, last + 1):
-            # At each silo (learners/soft.py): train on its records and its targets, equation (3); predict.
-            predictions = silos.train_and_label(t, labels, trust)
-            # Pairwise trust, equation (6); from it each silo's targets, equation (1).
-            labels, trust = predictions.decided(rule, labels, trust)
-            yield silos.note(predictions, labels, trust)
+            # At each silo (silo/answers.py): train on its records, and on its targets with the weight lambda, equation
+            # (3), or in round 1 on its records alone; predict the public set.
+            heard = silos.train_and_label(t, labels, state)
+            # Trust of each silo in each other, equation (6); targets of silo i are row i of trust @ predictions, (1).
+            labels, state = heard.decided(rule, labels, state)
+            yield silos.note(heard, labels, state)
 
     def wrong(self, config: Any) -> str:
         if config.pseudo_weight in (AUTO, 1.0):

@@ -83,6 +83,10 @@ def options(
 
 def run() -> None:
     """Entry point of a process, which ends."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        # Names of files are UTF-8 to the libraries that read tables, whatever the locale says. So for other processes.
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - itself
     try:
         dispatch()
     except SystemExit as end:

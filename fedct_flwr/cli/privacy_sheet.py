@@ -95,7 +95,7 @@ def _account(spent: Spending) -> dict[str, Any]:
 def _of_run(run: RunFolder) -> list[Sheet]:
     config = RunConfig.from_flower(run.settings())
     sheets = _promised_by(run, config)
-    return [*sheets[:-1], _with(sheets[-1], drawn=_drawn(run, config), attacks=_attacks(run.path))]
+    return [*sheets[:-1], _with(sheets[-1], drawn=_drawn(run, config), attacks=attacks_in(run.path))]
 
 
 def _drawn(run: RunFolder, config: RunConfig) -> dict[str, Any] | None:
@@ -114,7 +114,7 @@ def _drawn(run: RunFolder, config: RunConfig) -> dict[str, Any] | None:
     }
 
 
-def _attacks(folder: Path) -> list[dict[str, Any]]:
+def attacks_in(folder: Path) -> list[dict[str, Any]]:
     """Results of the run's audit, if there was one: an adversary and a sentence each."""
     try:
         seats = json.loads((folder / "audit.json").read_text("utf-8"))["seats"]

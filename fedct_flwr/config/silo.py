@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.privacy import (
@@ -27,6 +35,7 @@ from fedct_flwr.config.settings import (
     OptionalRelativePath,
     RelativePath,
     Settings,
+    VisibleName,
     either,
     kebab,
     uses,
@@ -81,10 +90,17 @@ class DataSettings(Settings):
     images: GroupedImages = GroupedImages()
     """Where ``file`` is a folder of images."""
 
+    _opt_out: Path | None = PrivateAttr(None)
+
     @property
     def source(self) -> Path:
         """Where the records are: the file or the folder, or the query that reads them."""
         return self.query or self.file or Path()
+
+    @property
+    def opt_out(self) -> Path | None:
+        """The list under ``[records]``, which all that reads records leaves out."""
+        return self._opt_out
 
     @cached_property
     def sql(self) -> bytes:
@@ -185,13 +201,16 @@ class Policy(Settings):
 
 
 class RecordsSettings(Settings):
-    """Limits over all studies about the same records. Each study's ``silo.toml`` names the same folder.
+    """Patients who are left out, and limits over all studies about the same records, whose ``silo.toml`` name a folder.
 
     The folder is on one machine, and all agents that name it run as the same user. Without a folder, no limit holds
     over several studies. The limits count as those under ``[policy]`` do, with all that left before the folder was
     named.
     """
 
+    opt_out: OptionalRelativePath = None
+    """A table of patients whose records are left out of training, counts and tests, by the ids in the group column. The
+    agent reads it when it starts. Needs no new approval."""
     folder: OptionalRelativePath = None
     """Where the studies write down together what has left about these records."""
     max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
@@ -210,13 +229,26 @@ class RecordsSettings(Settings):
     @property
     def decides(self) -> Mapping[str, Any]:
         """The approved settings as JSON types: the folder too, as another one would count from the beginning."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"opt_out"})
 
     @model_validator(mode="after")
     def _check_folder(self) -> Self:
-        if self.folder is None and self.given:
-            raise ValueError(f"{self.given[0]} has no effect without a folder: name the one that all studies share")
+        if self.folder is None and (given := [key for key in self.given if key != kebab("opt_out")]):
+            raise ValueError(f"{given[0]} has no effect without a folder: name the one that all studies share")
         return self
+
+
+class SiloGovernance(Settings):
+    """``[governance]``: what the hospital answers in its impact assessment (fedct silo dpia). Decides nothing."""
+
+    purpose: VisibleName = ""
+    """Why the records are processed."""
+    lawful_basis: VisibleName = ""
+    """The article that allows it, such as 'GDPR Art. 6(1)(e), 9(2)(j)'."""
+    ethics_number: VisibleName = ""
+    """Number of the ethics committee's vote."""
+    processors: VisibleName = ""
+    """Others who process records on the hospital's behalf."""
 
 
 _NOISY: Final = ("joint", "draw")
@@ -281,6 +313,7 @@ class SiloConfig(Settings):
     privacy: PrivacySettings = PrivacySettings()
     transfer: TransferSettings = TransferSettings()
     records: RecordsSettings = RecordsSettings()
+    governance: SiloGovernance = SiloGovernance()
     connection: Connection
 
     @field_validator("approvers")
@@ -378,6 +411,11 @@ class SiloConfig(Settings):
                     f"under [{table}] in silo.toml, {promise}{key} has no effect without {words}: set that, or leave "
                     "it out"
                 )
+
+    @model_validator(mode="after")
+    def _leave_out(self) -> Self:
+        self.data._opt_out = self.records.opt_out
+        return self
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -1,6 +1,7 @@
 """``study.toml``, a coordinator's ``coordinator.toml``, and what a model file says of its model."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -106,6 +107,9 @@ class StudySurvival(Settings):
     """Times at which chances of the event are scored."""
 
 
+MAY_BE_MISSING: Final = "may-be-missing"
+
+
 class StudyConfig(Settings):
     """A study's folder holds this file and the public set. Relative paths start at its folder.
 
@@ -139,7 +143,9 @@ class StudyConfig(Settings):
     governance: StudyGovernance = StudyGovernance()
     """Responsible people, and the use of the labels."""
     columns: dict[VisibleName, ColumnForm] = Field(default_factory=dict)
-    """The data dictionary: what each column of the tables may hold, without the label."""
+    """The data dictionary: what each column of the tables may hold, without the label. Next to these tables,
+    may-be-missing = ['crp'] names columns that a silo may lack: all its values count as missing."""
+    may_be_missing: tuple[VisibleName, ...] = ()
     tables: StudyTables = StudyTables()
     """The form of the public set and the test file, where they are tables."""
 
@@ -147,6 +153,15 @@ class StudyConfig(Settings):
     def draw_epsilon(self) -> float:
         """Cost of a drawn set in each silo's budget."""
         return self.draw.epsilon if self.draw else 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_columns_apart(cls, raw: Any) -> Any:
+        columns = raw.get("columns") if isinstance(raw, Mapping) else None
+        if isinstance(columns, Mapping) and isinstance(columns.get(MAY_BE_MISSING), list | tuple):
+            rest = {name: form for name, form in columns.items() if name != MAY_BE_MISSING}
+            return {**raw, "columns": rest, MAY_BE_MISSING: columns[MAY_BE_MISSING]}
+        return raw
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -159,8 +174,10 @@ class StudyConfig(Settings):
             raise ValueError("name two classes or more; or [number] or [survival], without classes")
         if (self.number or self.survival) and sum(map(bool, others)) > 1:
             raise ValueError("[number] and [survival] exclude each other, images, [joint] and [draw]: leave these out")
-        if self.image_size and self.tables.given:
-            raise ValueError("tables is for tables, and image-size for images: leave one of them out")
+        if self.image_size and (self.tables.given or self.may_be_missing):
+            raise ValueError(
+                "tables and may-be-missing are for tables, and image-size for images: leave one of them out"
+            )
         if self.joint and not self.sums.keys:
             raise ValueError("joint needs secure sums: add the silos' keys under [sums.keys], or leave [joint] out")
         if self.draw and not (self.sums.keys and self.columns):

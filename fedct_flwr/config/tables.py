@@ -83,7 +83,7 @@ def _as_written(value: object) -> object:
 
 
 class TableForm(Settings):
-    """The form of one table in a file. Columns are named as the file's header names them."""
+    """How to read one table from a file. Columns have the names of the file's header."""
 
     separator: Annotated[str, AfterValidator(_separator)] = Field(default="", max_length=1)
     """Character between the fields of a CSV file; empty: a comma, or what the file's ending says."""

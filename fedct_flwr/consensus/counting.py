@@ -47,6 +47,8 @@ class Consensus(NamedTuple):
     """Like ``apply``, for the sum of all silos' votes; None where the rule needs each silo's."""
     alike: Callable[[State], SoftVotes | None] | None = None
     """Like ``targets``, where they are the same for every silo, also for one that has not voted yet."""
+    certify: Callable[[VoteCounts, int], NDArray[np.bool_]] | None = None
+    """Like ``certified``; None where the rule cannot say which labels liars cannot change."""
 
 
 _BYTE: Final = 255
@@ -130,6 +132,23 @@ def qualified(counts: VoteCounts, incumbent: HardLabels, rng: Generator, *, quor
     return labels
 
 
+def certified(counts: VoteCounts, liars: int, *, quorum: float = 0.0) -> NDArray[np.bool_]:
+    """Which labels no ``liars`` silos can change by voting otherwise ``(examples,)``, where all others vote as counted.
+
+    A liar takes a vote from the winner for the runner-up: the label stays with a lead of more than two votes for each
+    liar. A label above ``quorum`` also stays above it, with a vote less for each, and one below it below.
+
+    >>> counts = np.int32([[5, 0], [4, 1], [3, 2]])
+    >>> certified(counts, 1), certified(counts, 1, quorum=0.8)
+    (array([ True,  True, False]), array([ True, False, False]))
+    """
+    second, first = np.partition(counts, -2, axis=1)[:, -2:].T
+    voters = np.maximum(counts.sum(axis=1), 1)
+    stays: NDArray[np.bool_] = (first - second > 2 * liars) & ((first - liars) / voters >= quorum)
+    stays |= (first + liars) / voters < quorum
+    return stays
+
+
 def unanimous(counts: VoteCounts, votes: int) -> HardLabels:
     """The class that has all ``votes`` of an example ``(examples, classes)``, else ABSTAIN.
 
@@ -142,7 +161,7 @@ def unanimous(counts: VoteCounts, votes: int) -> HardLabels:
 def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
     """FedKT's consistent voting on counts of ``votes`` students each: v_c = votes * #{silos whose students all say c}.
 
-    ``decide`` decides on these counts (Li, He, Song, IJCAI 2021, arXiv:2010.01017, Algorithm 1, lines 15 to 19). A row
+    ``decide`` decides on these counts (Li, He, Song, IJCAI 2021, arXiv:2010.01017, Algorithm 1, lines 14 to 22). A row
     where no silo is consistent is all zero: the paper's argmax would say class 0, ``plurality`` abstains.
     """
 
@@ -159,7 +178,9 @@ def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
     return Consensus(count.init, apply, of_sum=count.of_sum)
 
 
-def counting(num_classes: int, decide: Decide) -> Consensus:
+def counting(
+    num_classes: int, decide: Decide, certify: Callable[[VoteCounts, int], NDArray[np.bool_]] | None = None
+) -> Consensus:
     """The stateless consensus that counts labels and decides on the counts."""
 
     def init(silos: Sequence[SiloName]) -> State:
@@ -174,7 +195,7 @@ def counting(num_classes: int, decide: Decide) -> Consensus:
     def of_sum(total: VoteCounts, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
         return decide(total, incumbent, rng), state
 
-    return Consensus(init, apply, of_sum=of_sum)
+    return Consensus(init, apply, of_sum=of_sum, certify=certify)
 
 
 def shares_of_votes(num_classes: int) -> Consensus:

@@ -118,11 +118,11 @@ def estimate(
 
 
 class _Votes:
-    """The votes as sparse matrices of some silos each, whose products count and gather: faster than NumPy does.
+    """The votes as sparse matrices, one for a block of silos. Products with them count votes and look up weights.
 
-    A row is an example's: first a one for itself, by which a sum goes on from that of the silos before, then one for
-    the class that each silo voted for, with abstentions as a class of their own. Sums over silos and over examples have
-    the order of these, however many silos a matrix has.
+    That is faster than NumPy's indexing. A row is an example. It has a 1 in a column of its own, which carries the sum
+    of the blocks before, and for each silo a 1 in the column of the class it voted for; abstaining is one more class.
+    Sums run over silos and examples in their order, so results do not depend on the size of a block.
     """
 
     def __init__(self, matrix: LabelMatrix) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
+from fedct_flwr.consensus.counting import tally
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
@@ -35,7 +36,7 @@ from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
-    from fedct_flwr.consensus.counting import Consensus, State
+    from fedct_flwr.consensus.counting import Ballot, Consensus, State
     from fedct_flwr.coordinator.summing import Sums
 
 _TARGETS: Final = "targets"
@@ -58,16 +59,16 @@ def arrays_to_targets(arrays: ArrayRecord) -> Answers:
 class Heard:
     """The silos' answers to round ``round`` on the examples ``positions`` ``(queried,)``.
 
-    ``votes`` are by silo. In a sum they are ``total`` for each silo in it. Those of silos in ``against``, by their
-    agreement with the others, count nothing. ``answers`` has each silo's reply and its seconds; ``absent`` says why
-    others sent none. ``rng`` draws lots.
+    ``votes`` are by silo; in a secure sum, each silo in it has the ``total``. ``excluded`` are silos whose labels are
+    the opposite of the others', with their kappa: their votes do not count. ``answers`` has each silo's reply and its
+    seconds; ``absent`` says why others sent none. ``rng`` is the round's generator, which breaks ties.
     """
 
     round: int
     positions: NDArray[np.int64]
     votes: Mapping[SiloName, Votes]
     total: VoteCounts | None
-    against: Mapping[SiloName, float]
+    excluded: Mapping[SiloName, float]
     answers: Mapping[SiloName, tuple[Answer, float]]
     absent: Mapping[SiloName, str]
     rng: Generator
@@ -78,9 +79,13 @@ class Heard:
         if rule.of_sum and self.total is not None:
             labels[self.positions], state = rule.of_sum(self.total, before, state, self.rng)
         else:
-            counted = ((silo, own) for silo, own in self.votes.items() if silo not in self.against)
-            labels[self.positions], state = rule.apply(counted, before, state, self.rng)
+            labels[self.positions], state = rule.apply(self.ballots, before, state, self.rng)
         return labels, state
+
+    @property
+    def ballots(self) -> "Iterator[Ballot]":
+        """Votes that count, by silo."""
+        return ((silo, own) for silo, own in self.votes.items() if silo not in self.excluded)
 
 
 class CoTraining(Strategy):
@@ -89,12 +94,17 @@ class CoTraining(Strategy):
     ``rounds`` is the algorithm's loop, such as ``LabelSharing.rounds`` of ``algorithms/fedct.py``, which is handed this
     strategy as its silos. Flower's own loop, ``Strategy.start``, works too, without fixed points and resuming.
 
-    ``start`` has ``initial_arrays`` from ``targets_to_arrays``, and the final table in ``Result.arrays``. It ends early
+    ``start`` takes ``initial_arrays`` from ``targets_to_arrays``; ``Result.arrays`` has the final table. It ends early
     at a fixed point (the same silos voted and no label changed), and begins after a checkpoint's round if one is given.
-    ``timeout`` is each round's deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of
-    votes on each example. ``answer`` is the name of a kind that is asked for by its name. ``learning`` is for a
-    consensus that has targets, which asks for probabilities or values. With ``sums`` the coordinator learns the
-    answers' sum alone; with ``noise`` silos first add shares of noise of this standard deviation, in votes of one silo.
+    ``timeout`` is each round's deadline in seconds.
+
+    - ``votes``: 0 asks silos for labels, a number above for counts of votes on each example.
+    - ``answer``: name of the kind of answer, for kinds that are asked for by name.
+    - ``learning``: for a consensus that has targets, which asks for probabilities or values.
+    - ``sums``: the coordinator learns the answers' sum alone.
+    - ``noise``: silos first add shares of noise of this standard deviation to the sum, in votes of one silo.
+    - ``excludes``: whether silos with opposite labels are left out. Not where the rule adds noise: all votes decide who
+      is left out, so one silo would change the counts by more than the noise is made for.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
@@ -113,6 +123,7 @@ class CoTraining(Strategy):
         learning: Learning | None = None,
         sums: "Sums | None" = None,
         noise: float = 0.0,
+        excludes: bool = True,
         stop_at_fixed_point: bool = True,
         seed: int = 0,
         folder: RunFolder | None = None,
@@ -141,10 +152,13 @@ class CoTraining(Strategy):
         self._voters: frozenset[SiloName] = frozenset()
         self._unintroduced = True
         self._sums = sums
+        self._excludes = excludes
         self._grid: Grid | None = None
         self._metrics = MetricRecord()
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
+        self.certificate: dict[str, int] = {}
+        """Labels of the last round, and how many of them 1 and 2 lying silos cannot change; empty if unknown."""
         if folder and checkpoint:
             self._remember(folder.rounds())
 
@@ -246,7 +260,7 @@ class CoTraining(Strategy):
         valid, absent = self._questions.sort(server_round, replies, read)
         positions = self._instruction.query.positions(self._terms.num_public)
         total: VoteCounts | None = None
-        against: Mapping[SiloName, float] = {}
+        excluded: Mapping[SiloName, float] = {}
         votes: Mapping[SiloName, Votes]
         if self._sums and self._consensus.of_sum:
             total, added = self._added(self._sums, valid, server_round)
@@ -256,17 +270,21 @@ class CoTraining(Strategy):
             valid, votes = added, dict.fromkeys(added, total)
         else:
             votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
-            against = self._opposed(server_round, votes, len(positions))
+            excluded = self._opposed(server_round, votes, len(positions)) if self._excludes else {}
         rng = generator(self._seed, "consensus", server_round)
-        return Heard(server_round, positions, votes, total, against, valid, absent, rng)
+        return Heard(server_round, positions, votes, total, excluded, valid, absent, rng)
 
     def note(self, heard: Heard, labels: Answers, state: "State") -> Checkpoint:
-        """Write a round's line and checkpoint, with the labels and the rule's state after it. Raises RunError."""
+        """Append the round to the run's log and save a checkpoint; ``state`` is the consensus rule's after the round.
+
+        Raises RunError if a file cannot be written.
+        """
         incumbent, decided = self._table[heard.positions], labels[heard.positions]
         # Targets that are numbers may move where labels stay.
         numbers = self._consensus.targets or self._consensus.alike
         moved = (decided != incumbent).any() or not (numbers is None or _same(self._state, state))
         self._note_fixed_point(heard.round, bool(moved), frozenset(heard.answers), len(decided))
+        self._certify(heard)
         self._table, self._state = labels, state
 
         scores = [answer.scores for answer, _ in heard.answers.values()]
@@ -282,7 +300,7 @@ class CoTraining(Strategy):
             "absent": heard.absent,
             "fixed_point": self.fixed_point is not None,
             **facts.younger,
-            **({"opposed": heard.against} if heard.against else {}),
+            **({"opposed": heard.excluded} if heard.excluded else {}),
         }
         logger.info(
             "Round %s: %s silos, %s, %s bytes received%s",
@@ -300,6 +318,15 @@ class CoTraining(Strategy):
         measures = {name: facts.of_round[name] for name in facts.metrics}
         self._metrics = MetricRecord({"silos": len(heard.answers), **measures, "bytes-sent": record["bytes_sent"]})
         return done
+
+    def _certify(self, heard: Heard) -> None:
+        if certify := self._consensus.certify:
+            counts = heard.total
+            if counts is None:
+                votes = (own for _, own in heard.ballots)
+                counts = tally(votes, len(heard.positions), self._terms.num_classes)
+            self.certificate = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
+            self.certificate["labels"] = len(counts)
 
     def _added(
         self, sums: "Sums", ready: Mapping[SiloName, tuple[Answer, float]], server_round: int

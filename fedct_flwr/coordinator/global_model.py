@@ -13,7 +13,7 @@ import numpy as np
 from fedct_flwr import models
 from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import quantiles
-from fedct_flwr.files import write_atomically, write_json
+from fedct_flwr.files import write_json
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import UNSAVED
@@ -53,7 +53,7 @@ def add_global_model(
     scores: dict[str, dict[str, float | None]] = {}
     most: float | None = None
     if subject.test.size:
-        scores[models.STUDENT] = _scores(student.learner, subject)
+        scores["student"] = _scores(student.learner, subject)
         most = float(np.bincount(subject.test.y).max() / subject.test.size)
     try:
         path.parent.mkdir(exist_ok=True)
@@ -65,15 +65,12 @@ def add_global_model(
             public_fingerprint=study.terms.public_fingerprint.hex(),
             num_public=len(subject.public),
             labels=labels,
-            rounds=folder.rounds(),
+            rounds=len(folder.rounds()),
             privacy=privacy,
             file=path.name,
             content=content,
-            scores=scores,
-            most=most,
         )
         write_json(path.with_suffix(".json"), facts)
-        write_atomically(path.with_suffix(".md"), models.as_markdown(facts).encode())
     except OSError as error:
         raise RunError(
             f"cannot write the global model to {path}: {error.strerror}; fix that, then resume the run"

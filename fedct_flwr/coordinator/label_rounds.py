@@ -50,6 +50,7 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
         answer=method.kind.name if method.kind.by_name else "",
         sums=coordinator.Sums(coordinator.sum_terms(study), study.roster) if method.in_sums else None,
         noise=noise,
+        excludes=method.noise is None,
         learning=method.learning,
         stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
         seed=config.seed,
@@ -72,7 +73,8 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
         asked = config.asked_about(terms.num_public)
         raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")
     study.folder.save_labels(targets, terms.classes)
-    facts = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
+    facts: dict[str, Any] = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
+    facts |= {"certificate": strategy.certificate} if strategy.certificate else {}
     if not config.student:
         return facts
     promise = models.promised_by_noise(spent) if spent else models.promised(config, method.kind)

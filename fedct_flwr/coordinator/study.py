@@ -137,9 +137,10 @@ class Roster:
         absent = {self.name(node): reason for node, reason in silent.items() if node in self._names}
         nameless = {self.name(node): reason for node, reason in silent.items() if node not in self._names}
         unaccounted = [silo for silo in self.silos if silo not in heard_of and silo not in absent]
-        if len(nameless) == len(unaccounted) and len(set(nameless.values())) == 1:
-            # Nodes without a name that never replied: together they are the silos not heard of.
-            return absent | dict.fromkeys(unaccounted, next(iter(nameless.values())))
+        if nameless and len(nameless) <= len(unaccounted):
+            # Nodes without a name that never replied are among the silos not heard of: one line for each of these.
+            reasons = [*dict.fromkeys(nameless.values()), *[_NOT_THERE] * (len(nameless) < len(unaccounted))]
+            return absent | dict.fromkeys(unaccounted, ", or ".join(reasons))
         return absent | nameless | dict.fromkeys(unaccounted, _NOT_THERE)
 
     def _who_is_missing(self, nodes: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.image_folder import LabeledImages, check_room, holds_images, images_in, read_images
     from fedct_flwr.datasets.inspection.cells import are_missing
     from fedct_flwr.datasets.loading import LOADERS, load
+    from fedct_flwr.datasets.opt_out import each_left, ids_opted_out, images_left, records_left, said_of_opt_out
     from fedct_flwr.datasets.parquet import names_in_parquet, read_parquet
     from fedct_flwr.datasets.query import read_query
     from fedct_flwr.datasets.study_folder import read_study
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOADERS", "Dictionary", "FederatedDataset", "LabeledImages", "SiloData", "are_missing", "as_names",
-    "check_room", "holds_images", "images_in", "load", "names_in_excel", "names_in_parquet", "no_column",
-    "read_excel", "read_images", "read_parquet", "read_query", "read_study", "read_table",
+    "check_room", "each_left", "holds_images", "ids_opted_out", "images_in", "images_left", "load", "names_in_excel",
+    "names_in_parquet", "no_column", "read_excel", "read_images", "read_parquet", "read_query", "read_study",
+    "read_table", "records_left", "said_of_opt_out",
 ]  # fmt: skip
 
 __getattr__ = importing(
@@ -33,6 +35,7 @@ __getattr__ = importing(
         "inspection.cells": ("are_missing",),
         "values": ("as_names", "no_column"),
         "loading": ("LOADERS", "load"),
+        "opt_out": ("each_left", "ids_opted_out", "images_left", "records_left", "said_of_opt_out"),
         "parquet": ("names_in_parquet", "read_parquet"),
         "query": ("read_query",),
         "study_folder": ("read_study",),

@@ -178,7 +178,7 @@ def _as_csv(rows: list[list[Any]], tables: TableSettings) -> str:
 
 
 def _check_merged(sheet: "CalamineSheet", path: Path, rows: list[list[Any]]) -> None:
-    """Raise DataError for merged cells of several records: a spreadsheet keeps the value of the first one alone."""
+    """Raise DataError if a merged cell spans several records: only the first has the value, others read as empty."""
     # Notes stand below a table, and next to it.
     filled = [number for number, row in enumerate(rows) if row]
     header, last = filled[0], filled[-1]

@@ -60,7 +60,7 @@ def source(path: Path, settings: FolderTables) -> Source:
 
 
 def _check_named(folder: TableFolder, settings: FolderTables) -> None:
-    """Raise ConfigError for settings that name a column which no file has, or not the one that they are for."""
+    """Raise ConfigError if a setting names a column that no file has, or one file's a column that this file lacks."""
     if not settings.named and not any(form.leave_out for form in settings.files.values()):
         return
     headers = {path: column_names(path, settings.of(path.name)) for path in folder.tables}

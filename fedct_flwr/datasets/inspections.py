@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from fedct_flwr import datasets
 from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.folder import TableFolder, read_folder
@@ -21,11 +22,11 @@ from fedct_flwr.datasets.inspection.data_set import inspect_dataset
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
 from fedct_flwr.datasets.inspection.shared_records import shared_records
-from fedct_flwr.datasets.study_folder import StudyFolder, events_of, form_of, table_of
+from fedct_flwr.datasets.study_folder import StudyFolder, differing, events_of, form_of, table_of
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode, text_columns, with_signed_times
 from fedct_flwr.datasets.values import no_column
-from fedct_flwr.text.printable import listed
+from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import DataError, SiloName
 
 if TYPE_CHECKING:
@@ -173,7 +174,8 @@ def inspect_records(
         mapping=data.mapping,
         words=words,
     )
-    findings = _for_silo(found.findings)
+    findings = _for_silo(found.findings) + (datasets.said_of_opt_out(records, silo, words) if data.opt_out else [])
+    findings += _differing(records, silo)
     columns = study.schema.columns
     if not found.refused and {column.name for column in columns} <= {*records.column_names}:
         X = encode(records.select([column.name for column in columns]), columns, data.source)
@@ -181,6 +183,17 @@ def inspect_records(
         more = [each for each in shared if each.code == "shared-records" or (each.silo and not tables.group)]
         findings += with_accepted([*more, *_outside_stated(found.table, agreed, silo)], accept)
     return Inspection(found.table, tuple(findings))
+
+
+def _differing(records: pa.Table, silo: SiloName) -> Iterator[Finding]:
+    """Columns of the study that the silo lacks, and how many of its own are left out: their names are its own."""
+    lacking, extra = differing(records)
+    for name in lacking:
+        what = f"column {quoted(name)} is not there, as the study allows: all its values count as missing"
+        yield Finding("column-missing", Severity.SAID, what, "", name, silo)
+    if extra:
+        what = f"{count(len(extra), 'column')} not of the study left out"
+        yield Finding("column-left-out", Severity.SAID, what, "", silo=silo)
 
 
 def _outside_stated(table: "TableOne", agreed: StudyTables, silo: SiloName) -> Iterator[Finding]:
@@ -199,9 +212,5 @@ def _outside_stated(table: "TableOne", agreed: StudyTables, silo: SiloName) -> I
 def _for_silo(findings: Collection[Finding]) -> list[Finding]:
     """The findings that concern a silo; a public set that is wrong is for the coordinator to correct."""
     ask = "ask the coordinator for a study in which that is put right"
-    public = [
-        found
-        for found in findings
-        if not found.silo and (found.severity is Severity.REFUSED or found.code == "tells-the-label")
-    ]
+    public = [found for found in findings if not found.silo and found.severity is Severity.REFUSED]
     return [*(replace(found, fix=ask) for found in public), *(found for found in findings if found.silo)]

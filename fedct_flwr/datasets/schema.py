@@ -187,11 +187,10 @@ class ImageForm(NamedTuple):
 class Schema:
     """The label space and the columns that all silos of a study share.
 
-    ``classes[c]`` is the name of class ``c``. ``columns`` is empty where features are no table; of folders of images
-    ``images`` is the form. Where a number
-    is predicted, there are no classes, and ``quantity`` is the number's name.
+    ``classes[c]`` is the name of class ``c``. ``columns`` is empty if features are not a table; ``images`` is the form
+    of images in folders. For regression there are no classes, and ``quantity`` is the name of the number to predict.
 
-    Raises DataError for fewer than two classes, too many, or names that repeat.
+    Raises DataError for a single class, more than fit on the wire, or names that repeat.
     """
 
     classes: tuple[str, ...]

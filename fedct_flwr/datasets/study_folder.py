@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets, secure_sum
-from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.study import MAY_BE_MISSING, StudyConfig
 from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
@@ -34,7 +34,8 @@ from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table
 from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers, with_signed_times
 from fedct_flwr.datasets.values import is_text, no_column
-from fedct_flwr.text.printable import count, fault, quoted
+from fedct_flwr.text.printable import count, fault, listed, quoted
+from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 from fedct_flwr.wire.content import STEPS, Joint, Terms
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from fedct_flwr.secure_sum.terms import Terms as SumTerms
 
 STUDY_FILE: Final = "study.toml"
+_DIFFERING: Final = b"differing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,8 @@ class StudyFolder:
             agreed["dictionary"] = {
                 name: form.model_dump(mode="json", exclude_defaults=True) for name, form in self.config.columns.items()
             }
+        if lacking := self.config.may_be_missing:
+            agreed["may-be-missing"] = sorted(lacking)
         if meant := self.config.tables.decides:
             agreed["tables"] = meant
         return hashlib.sha256(b"fedct study 1 " + json.dumps(agreed, sort_keys=True).encode()).digest()
@@ -161,6 +165,11 @@ def read_study(folder: Path) -> StudyFolder:
         if table.num_rows == 0 or not table.column_names:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
         columns = columns_of(table, config.public, config.tables.text)
+        if wrong := {*config.may_be_missing} - {each.name for each in columns if not each.text}:
+            raise ConfigError(
+                f"{MAY_BE_MISSING} under [columns] in {folder / STUDY_FILE} names {listed(sorted(wrong))}: name "
+                "columns of the public set, and none of free text"
+            )
         public = encode(table, columns, config.public)
         number, times = config.number, config.survival
         schema = Schema(
@@ -204,7 +213,7 @@ def read_grouped(
             raise ConfigError(
                 "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
             )
-        return _labeled_images(datasets.LabeledImages.of(path), data, study)
+        return _labeled_images(_images_in(path, data), data, study)
     if data.images.given:
         raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if data.mapping and study.schema.outcome.number:
@@ -214,6 +223,14 @@ def read_grouped(
     if path != data.query:
         _check_named(data.tables, [path])
     return _read_table(path, data.label, study, data, table if path == data.source else None)
+
+
+def _images_in(path: Path, data: "DataSettings", *, each: bool = False) -> "LabeledImages":
+    """The labeled images in a folder, without those of patients who have opted out."""
+    images = datasets.LabeledImages.of(path)
+    if data.opt_out is None:
+        return images
+    return images.take(datasets.images_left(images.group_names(data.images.group_pattern), data, path, each=each))
 
 
 def _labeled_images(
@@ -273,7 +290,40 @@ def _table_in(
     held = datasets.read_query(data, _names(study)) if data and path == data.query else None
     if held is not None:
         check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
-    return read_table(path, _spelled(label, study), tables, held)
+    table = read_table(path, _spelled(label, study), tables, held)
+    table = _completed(table, study, data) if data else table
+    return datasets.records_left(table, data, path) if data and data.opt_out else table
+
+
+def _completed(table: pa.Table, study: StudyFolder, data: "DataSettings") -> pa.Table:
+    """A silo's table with the columns that it may lack, all missing, and without those that are not the study's.
+
+    Only where the study names columns that may be missing; ``differing`` says which these are.
+    """
+    allowed, there = study.config.may_be_missing, {*table.column_names}
+    known = {data.label, data.tables.group, *_names(study)}
+    extra = [name for name in table.column_names if name not in known]
+    lacking = [each for each in study.schema.columns if each.name in allowed and each.name not in there]
+    alike = {without_accents(name) for name in extra}
+    # One that is there under another name is refused, as it would be without such columns.
+    if (
+        not allowed
+        or len(lacking) == len(study.schema.columns)
+        or any(without_accents(each.name) in alike for each in lacking)
+    ):
+        return table
+    table = table.drop_columns(extra)
+    for each in lacking:
+        kind = pa.float64() if each.categories is None else pa.string()
+        table = table.append_column(each.name, pa.nulls(table.num_rows, kind))
+    differing = json.dumps([[each.name for each in lacking], extra]).encode()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _DIFFERING: differing})
+
+
+def differing(table: pa.Table) -> tuple[list[str], list[str]]:
+    """The study's columns that a silo's table lacks, and its own that are left out."""
+    missing, extra = json.loads((table.schema.metadata or {}).get(_DIFFERING, b"[[], []]"))
+    return missing, extra
 
 
 def _spelled(label: str, study: StudyFolder) -> list[str]:
@@ -338,12 +388,14 @@ def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None
     """
     path = path or data.source
     if study.schema.images:
-        images = datasets.LabeledImages.of(path)
+        images = _images_in(path, data, each=True)
         blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
         return _labeled_images(images.take(np.concatenate(blocks)), data, study)
+    out = datasets.ids_opted_out(data) if data.opt_out else None
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
     names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
     raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
+    raw = _completed(raw, study, data)
     if form.dates:
         raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)))
         form = form.model_copy(update={"dates": ""})
@@ -356,7 +408,8 @@ def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None
             columns[group] = column_of_groups(table, group, path)
             if columns[group].null_count:
                 raise DataError("it may be any patient's")
-        return pa.table(columns)
+        table = pa.table(columns)
+        return table if out is None else datasets.each_left(table, out, data.tables.group)
 
     blocks = _readable(lambda rows: _labeled(plain(rows), path, data.label, study, data), raw.num_rows)
     return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
@@ -444,7 +497,7 @@ def check_plain(study: Path) -> int:
 
 
 def copy_study(study: Path, target: Path) -> None:
-    """Copy a study's folder, whole or not at all. Raises ConfigError as ``check_plain`` does, and where it fails."""
+    """Copy a study's folder, whole or not at all. Raises ConfigError if ``check_plain`` does, or if copying fails."""
     size = check_plain(study)
     if target.resolve().is_relative_to(study.resolve()):
         raise ConfigError(f"{target} lies in the study {study} that it would get a copy of: choose another folder")

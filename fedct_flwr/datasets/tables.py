@@ -20,6 +20,8 @@ from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Value
 _UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__|\.\.\.\d+")
 """Names that pandas, pyarrow and R's readr give to a column without one."""
 
+_OPTIONAL: Final = " (a study may allow it, by may-be-missing under [columns] in study.toml)"
+
 
 def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tuple[Column, ...]:
     """Kind of each column of the public table: numeric, or categorical with the values found in it, sorted.
@@ -92,7 +94,7 @@ def _check_fit(table: pa.Table, columns: Sequence[Column], path: object) -> None
         if column.name in there and not _fits(there[column.name], column)
     ]
     problems = [
-        *([f"missing {listed(missing)}{_alike(missing, extra)}"] if missing else []),
+        *([f"missing {listed(missing)}{_alike(missing, extra) or _OPTIONAL}"] if missing else []),
         *([f"unknown {listed(extra)}"] if extra else []),
         *kinds,
     ]
@@ -234,7 +236,7 @@ def all_classes(names: set[str]) -> tuple[str, ...]:
 
 
 def encode_labels(names: Sequence[str], classes: Sequence[str]) -> HardLabels:
-    """The number of each name in ``classes``, ``(n,)``. All names must be there."""
+    """The index in ``classes`` of each name, ``(n,)``. Each name must be one of them."""
     code = {name: number for number, name in enumerate(classes)}
     return np.array([code[name] for name in names], dtype=LABEL_DTYPE)
 

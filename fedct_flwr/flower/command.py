@@ -90,7 +90,7 @@ class RunOver(RunError):
 
 
 class _Declined(RunError):
-    """The SuperLink has answered with an error of this code."""
+    """The SuperLink has answered with an error, whose gRPC status is ``code``."""
 
     def __init__(self, sentence: str, code: int | None) -> None:
         super().__init__(sentence)

@@ -43,7 +43,7 @@ def install(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run ``flwr-simulation``."""
+    """Run ``flwr-simulation`` with Ray's ports known beforehand, and without Ray's autoscaler and dashboard."""
     os.environ.update(_ENVIRONMENT)
     services: Any = import_module("ray._private.services")
     node_class: Any = import_module("ray._private.node").Node

@@ -25,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 from client_app.main import app
 from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task, carried_task
+from fedct_flwr.hospital import opted_out
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch, Monitor
@@ -195,6 +196,8 @@ class Agent:
         self.failed = False
         self._stop = stop
         self._tell = say
+        # Before the records are read: an id that is added meanwhile counts as not left out.
+        out = opted_out.marks(config, log.key)
         # Warm from here on: data, public set and learner are kept by the client app.
         with gated(own):
             site = open_silo_context(self._context(0, 0, {})).site
@@ -206,6 +209,7 @@ class Agent:
         self._looked_up = 0.0
         self.monitor = Monitor(log, config.state, files, self._status, self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex(), details=site.result))
+        opted_out.keep(config.state, out, log.chain.number)
         records, approval = count(site.private.size, "record"), approval_state(config, study, list(log.entries()))
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
             f"{config.learner.name}; {NOT_APPROVED.get(approval, approval)}")  # fmt: skip

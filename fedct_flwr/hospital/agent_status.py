@@ -42,10 +42,11 @@ STILL: Final = (
 )
 """Of an agent whose process is there and says nothing, in words, and what to do."""
 STALE: Final = (
-    "the records' file was written or removed since the agent read it, and the agent goes on with the records of "
-    "before: start the agent again"
+    "the file of the records, or of those who opted out, was written or removed since the agent read it, and the agent "
+    "goes on with the records of before: start the agent again"
 )
 """Of an agent whose answers do not follow from the records as they are now, in words, and what to do."""
+_NOT_LET_IN: Final = "cannot be asked, as the coordinator does not let its SuperNode in: see the next line"
 _SENTENCES: Final[Mapping[str, str]] = {
     Shut.LOG: "the agent cannot write its egress log, so nothing leaves: look for a full disk or a replaced file, and "
     "start the agent again",
@@ -117,7 +118,9 @@ class Agent:
         if not self.alive:
             return "not at work: fedct silo start"
         if not self.status.connected:
-            return "waits for its SuperNode: fedct silo connect"
+            # A SuperNode that is not let in ends again and again; the link says why.
+            away = self.link is not None and self.link.silent and not self.link.error
+            return _NOT_LET_IN if away else "waits for its SuperNode: fedct silo connect"
         return STILL if self.hangs else sentence_of(self.status.shut) if self.status.shut else ""
 
     @property

@@ -34,15 +34,22 @@ class FileWatch:
     def __init__(self, own: OwnSilo) -> None:
         self._own = own
         self._before = {**self._now(), own.file: hashlib.sha256(own.content).hexdigest()}
-        self._records = _contents(own.config.data.source)
+        self._records = self._of_records()
 
     def unchanged(self) -> bool:
         """Whether all are as they were at the start."""
         return self._now() == self._before
 
     def records_unchanged(self) -> bool:
-        """Whether the silo's records are, which decide nothing of what may leave: they are new each night at some."""
-        return _contents(self._own.config.data.source) == self._records
+        """Whether the silo's records are, which decide nothing of what may leave: they are new each night at some.
+
+        So too the list of patients who have opted out.
+        """
+        return self._of_records() == self._records
+
+    def _of_records(self) -> list[str]:
+        data = self._own.config.data
+        return [_contents(path) for path in (data.source, data.opt_out) if path]
 
     def _now(self) -> dict[Path, str]:
         config, data, learner = self._own.config, self._own.config.data, self._own.config.learner

@@ -28,6 +28,10 @@ NOT_ADMITTED: Final = (
     "the coordinator answers, but not this silo's SuperNode: if that lasts, ask whether connection/node.key.pub is "
     "registered, or was removed"
 )
+REMOVED: Final = (
+    "the coordinator answers, but no longer this silo's SuperNode, so it has removed the silo: ask it for a new "
+    "invitation, or end another 'fedct silo connect' of this silo"
+)
 _FRESH_SECONDS: Final = 60.0
 """The supervisor writes its status more often than that."""
 _CALL: Final = "/v1/fleet/pull-messages"
@@ -209,5 +213,5 @@ class LinkStatus:
         """Why it is silent, in words."""
         since = span(self.silence)
         lost = f"lost contact with the coordinator {since} ago"
-        why = sentence_of(self.error) if self.error else NOT_ADMITTED
+        why = sentence_of(self.error) if self.error else REMOVED if self.connected else NOT_ADMITTED
         return f"{lost if self.connected else f'not connected in {since}'}; {why}"

@@ -25,7 +25,7 @@ _FEWEST_FAR_OUT: Final = 5
 
 
 class _Cuts(NamedTuple):
-    """Where one column is cut; the last bin is for missing values."""
+    """The bins of one column. The last bin is for missing values."""
 
     position: int
     cuts: NDArray[np.float64]

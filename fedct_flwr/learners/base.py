@@ -54,9 +54,9 @@ class Grading(Protocol):
 
 @runtime_checkable
 class Lightening(Protocol):
-    """A learner that has a cheaper version of itself, to compare what it learns with and without others' labels.
+    """A learner with a cheaper version of itself, which the safeguard trains with and without other silos' labels.
 
-    Its models learn from a table, which it makes of examples.
+    Examples are turned into a table once, and all these trainings share it.
     """
 
     def lighter(self) -> Learner:

@@ -51,10 +51,9 @@ class TorchLearner(TrainedNetwork):
     """
 
     suffix = ".safetensors"
-    _known: bytes | None = None
-    """The state in bytes, as long as it is that: each takes milliseconds to write and to read."""
-    _mark: tuple[bytes, tuple[Any, ...]] | None = None
-    _at_mark: bool = False
+    _here: bytes | None = None
+    """Where it stands, by a mark or in bytes, as long as it does: bytes take milliseconds to write and to read."""
+    _marked: tuple[bytes, tuple[Any, ...]] = secrets.token_bytes(16), ()
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class TorchLearner(TrainedNetwork):
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over parameters and buffers; the optimizer stays. Raises TrainingError if they do not fit."""
-        self._changed()
+        self._here = None
         try:
             self._network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
         except RuntimeError as error:
@@ -170,34 +169,26 @@ class TorchLearner(TrainedNetwork):
             self._finish(course)
 
     def dump(self) -> bytes:
-        if self._known is None:
-            self._known = super().dump()
-        return self._known
+        if self._here is None:
+            self._here = super().dump()
+        return super().dump() if self._here == self._marked[0] else self._here
 
     def mark(self) -> bytes:
         """A name (16 bytes) for where it stands, to ``restore`` until it is marked again: quicker than ``dump``."""
-        if self._mark is None or not self._at_mark:
-            self._mark, self._at_mark = (secrets.token_bytes(16), self._snapshot()), True
-        return self._mark[0]
+        if self._here != self._marked[0]:
+            self._marked = secrets.token_bytes(16), self._snapshot()
+            self._here = self._marked[0]
+        return self._marked[0]
 
     def restore(self, state: bytes) -> None:
-        if self._mark and state == self._mark[0]:
-            if not self._at_mark:
-                self._known = None
-                self._put_back(self._mark[1])
-                self._at_mark = True
-        elif state != self._known:
-            self._changed()
-            super().restore(state)
-            self._known = state
+        if state != self._here:
+            self._here = None
+            self._put_back(self._marked[1]) if state == self._marked[0] else super().restore(state)
+            self._here = state
 
     def reset(self) -> None:
-        self._changed()
+        self._here = None
         super().reset()
-
-    def _changed(self) -> None:
-        """Drop cached facts on the network's state."""
-        self._known, self._at_mark = None, False
 
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
@@ -223,14 +214,14 @@ class TorchLearner(TrainedNetwork):
 
     @contextmanager
     def _undone_if_it_fails(self) -> Iterator[None]:
-        known, before = (self._known, self._at_mark), self._snapshot()
-        self._changed()
+        here, before = self._here, self._snapshot()
+        self._here = None
         try:
             with said_in_one_sentence(self._lower_for_memory):
                 yield
         except TrainingError:
             self._put_back(before)
-            self._known, self._at_mark = known
+            self._here = here
             raise
 
     def _train(
@@ -301,7 +292,7 @@ class TorchLearner(TrainedNetwork):
         self._finish(course)
 
     def _finish(self, course: Course) -> None:
-        self._changed()
+        self._here = None
         self._steps_done += course.steps
         if not math.isfinite(course.worst):
             raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")

@@ -1,7 +1,7 @@
-"""The card of a global model: where it comes from, what is promised, what it is for. JSON, and Markdown made of it."""
+"""The card of a global model, as JSON: where it comes from, and what is promised of the labels behind it."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,14 +10,10 @@ from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of
 from fedct_flwr.privacy.sheet import UNITS
 from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.text.kinds import words_of
-from fedct_flwr.text.markdown import template
 
 if TYPE_CHECKING:
-    from fedct_flwr.types import SiloName
     from fedct_flwr.wire.kinds import Kind
 
-STUDENT: Final = "student"
-"""Under which name the global model's own scores are."""
 _OF_SILOS: Final = (
     "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
     "their privacy sheets ('fedct privacy-sheet')."
@@ -33,31 +29,12 @@ _AT_COORDINATOR: Final = (
     "public, and is not hidden. The coordinator sees the votes themselves: nothing is promised against it. Several "
     "runs over the same silos add up, and the coordinator keeps no ledger of them. The public set is not protected."
 )
+_SIMULATED: Final = " In a simulation the noise comes from the run's seed, and protects no one."
 _IN_SHARES: Final = (
     "The labels keep this promise, and so does the model, which is made of them alone (post-processing). It compares "
     "the run with one in which all votes of one silo are replaced by any others; which silos took part counts as "
     "public, and is not hidden. It also holds against the coordinator, which opens the noisy sum of votes alone, if no "
     "more silos collude with it than may-collude says. The public set is not protected."
-)
-_SIMULATED: Final = " In a simulation the noise comes from the run's seed, and protects no one."
-_LEFT_OUT: Final = (
-    " This card leaves out all that was computed from the silos' votes or records without noise: scores of their "
-    "models, and scores on their test records."
-)
-_NO_NAMES: Final = " It names no silo."
-_USE: Final = (
-    "Meant for records like those of the public set, described by the same columns in the same units, where the "
-    "question is the study's. Try it on labeled records of your own before you rely on it.",
-)
-_LIMITS: Final = (
-    "It has learned what the silos' models agreed on, not what is true: their shared mistakes are in it.",
-    "It has not seen one private record; where the public set has few examples of a kind, it knows little of it.",
-    "Its probabilities are ranks, not chances: they say how sure it is of the silos' label. 'fedct calibrate' makes "
-    "chances of them, by labeled records of the place that uses it.",
-    "It is not a medical device. It has not been checked for groups of people whom it may serve worse.",
-    "Its file holds quantiles of the public set's numbers.",
-    "Nearest neighbors and support vector machines contain public examples: share such a file only with those who may "
-    "see the public set.",
 )
 
 
@@ -96,26 +73,16 @@ def card_of(
     public_fingerprint: str,
     num_public: int,
     labels: int,
-    rounds: Sequence[Mapping[str, Any]],
+    rounds: int,
     privacy: Mapping[str, Any],
     file: str,
     content: bytes,
-    scores: Mapping[str, Any],
-    most: float | None = None,
 ) -> dict[str, Any]:
-    """All facts, of ``labels`` public examples; ``most`` is the share of the most frequent class in the test set.
+    """The facts of a model that has learned from the labels of ``labels`` public examples.
 
-    The card goes wherever the model goes: where noise promises something of the labels, nothing is in it that was
-    computed from votes or private records without that noise, and where a silo as a whole is protected, silos are not
-    named.
+    The card goes wherever the model goes. So it names no silo, and has no score of a model or a test record.
     """
-    silos: list[SiloName] = sorted({silo for record in rounds for silo in record["silos"]})
-    protected, of_silos = "epsilon" in privacy, privacy.get("unit") == _SILO
-    if protected:
-        words = privacy["words"] + _LEFT_OUT + _NO_NAMES * of_silos + _SIMULATED * (config.data != STUDY)
-        privacy = {**privacy, "words": words}
-        scores = {name: score for name, score in scores.items() if config.data == STUDY}
-        most = most if scores else None
+    simulated = "epsilon" in privacy and config.data != STUDY
     return {
         "model": file,
         "sha256": hashlib.sha256(content).hexdigest(),
@@ -127,22 +94,12 @@ def card_of(
             "without": num_public - labels,
             "algorithm": config.algorithm,
             "title": title,
-            "rounds": len(rounds),
-            **({} if of_silos else {"silos": silos}),
+            "rounds": rounds,
             **config.method.facts,
         },
-        "privacy": dict(privacy),
+        "privacy": {**privacy, "words": privacy["words"] + _SIMULATED * simulated},
         "learner": {
             **config.student_settings().model_dump(include={"name", "params", "preprocessing", "seed"}),
         },
-        "scores": dict(scores),
-        **({} if most is None else {"most-frequent-class": most}),
         "versions": versions(),
-        "intended-use": list(_USE),
-        "limits": list(_LIMITS),
     }
-
-
-def as_markdown(facts: Mapping[str, Any]) -> str:
-    """The card for people."""
-    return template(__package__, "card.md").render(facts=facts)

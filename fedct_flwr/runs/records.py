@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fedct_flwr.files import DAMAGED
 from fedct_flwr.runs.run_folder import RUN_FAILED, RunFolder
-from fedct_flwr.text.printable import cut, logger, printable
+from fedct_flwr.text.printable import count, cut, logger, printable
 from fedct_flwr.types import FedctError, RunError, SiloName
 
 IN_WRONG_SUM: Final = "it is in a secure sum that honest silos cannot have made"
@@ -136,6 +136,17 @@ class Monitor:
                 self.seen = entry["round"]
                 self._on_round(entry)
         return self.is_over
+
+
+def certificate(result: Mapping[str, Any]) -> str:
+    """How many labels lying silos cannot change, in a sentence; empty where the rule or the result does not say."""
+    found = result.get("certificate")
+    if not found:
+        return ""
+    return (
+        f"in the last round's count one lying silo cannot change {found['1']:,} of {count(found['labels'], 'label')}, "
+        f"and two cannot change {found['2']:,}"
+    )
 
 
 def reason(folder: RunFolder | None, log: str) -> str | None:

@@ -95,9 +95,7 @@ def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
         raise ConfigError("students cast votes, not the silo's own model: ask for labels, or for votes of students")
     if isinstance(kind, Numbers):
         return _with_numbers(kind, tools, instruction)
-    if kind is GRADIENTS:
-        instruction = replace(instruction, joint=None)
-    elif isinstance(kind, OnlyReady):
+    if isinstance(kind, OnlyReady) and kind is not GRADIENTS:
         raise Refused(Refusal.QUERY)
     if kind is SHARES:
         targets = SHARES.soft_targets(instruction)

@@ -103,7 +103,9 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         if study.schema.follow_up and not config.always_answers:
             survival.check_can_rank(survival.times_of(own.private.y), str(config.data.source))
         if own.private.size == 0:
-            raise DataError(f"{config.data.source} leaves no records to train on: lower test-fraction")
+            raise DataError(
+                f"{config.data.source} leaves no records to train on: lower test-fraction, or see who has opted out"
+            )
         if config.promises:
             check_protected(own.groups, config.silo)
         findings = found.suspicious
@@ -133,6 +135,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         groups=own.groups,
         findings=tuple(findings),
         draw_epsilon=study.config.draw_epsilon,
+        leaves_out=config.records.opt_out is not None,
         result=result,
     )
 

@@ -310,7 +310,10 @@ def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
 
 
 def read_decision(path: Path, subject: Subject, round_: int, *, resumed: bool) -> Decision | None:
-    """The decision written on the same subject up to this round, else None. A ``resumed`` run has another number."""
+    """The decision in the file, if it is on this subject and not from a later round, else None.
+
+    In a ``resumed`` run the run's number may differ, as Flower gives it another one. A damaged file counts as none.
+    """
     try:
         raw = json.loads(path.read_text("utf-8"))
         wanted = subject.facts()

@@ -175,6 +175,9 @@ def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: 
     # Test scores are of classes, or of values.
     sends = scored and context.sends_scores and not site.schema.follow_up
     scores = score(kind, site.learner, site.own_test, site.pooled_test) if sends else None
+    if scores and site.leaves_out:
+        # A share of a small test set tells its size, and two sizes how many patients have opted out in between.
+        scores = type(scores)(*(round(number, 2) for number in scores))
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
 
 

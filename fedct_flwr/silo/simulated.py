@@ -47,7 +47,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
 
 
 def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
-    """The records of the silo at this position. Raises ConfigError if the data set has no such silo, or DataError."""
+    """Records of silo ``partition_id``, from 0. Raises ConfigError if there is none, DataError for unreadable ones."""
     silos = datasets.load(config).silos
     if partition_id >= len(silos):
         raise ConfigError(f"there are {len(silos)} silos but this is node {partition_id + 1}: lower num-supernodes")

@@ -163,6 +163,8 @@ class Site:
     """Findings on a real silo's records, without any value of a cell."""
     draw_epsilon: float = 0.0
     """Part of the budget of ``privacy`` that a drawn public set spends."""
+    leaves_out: bool = False
+    """Whether it has a list of patients who have opted out."""
     result: Mapping[str, object] = field(default_factory=dict)
     """Facts for the log on a query for the records, see ``result_of``."""
 

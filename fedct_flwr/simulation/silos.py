@@ -195,7 +195,7 @@ def table_of(given: Any, where: str) -> pa.Table:
 
 
 def named(X: NDArray[Any], names: Sequence[str], where: str) -> pa.Table:
-    """An array ``(records, features)`` of any cells as a table with these columns."""
+    """An array ``(records, features)`` of any dtype as a table with columns ``names``; ``where`` is for errors."""
     columns = [_array(X[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
     return _table(pa.table(dict(zip(names, columns, strict=True))).columns, [*names])
 

@@ -16,7 +16,8 @@ _ENVIRONMENT: Final = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_ENVIRONMENT.filters["printable"] = printable
+# As text first: that of an undefined name raises the template's own error.
+_ENVIRONMENT.filters["printable"] = lambda value: printable(str(value))
 _ENVIRONMENT.globals["count"] = count
 
 

@@ -175,3 +175,19 @@ def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit
     assert "A patient has at most 7 records here" in page
     data.write_text("\n".join([grouped[0], grouped[1].replace(",p0", ","), *grouped[2:]]) + "\n", "utf-8")
     assert "1 record without a value in the group column" in words(approve(fedct, kit).err)
+
+
+def test_columns_that_differ_are_on_the_page_and_in_the_check(fedct: Fedct, kit: Kit) -> None:
+    study, data = kit.config.study / "study.toml", kit.config.data.source
+    study.write_text(study.read_text("utf-8") + '\n[columns]\nmay-be-missing = ["chol"]\n', "utf-8")
+    lines = [line.split(",") for line in data.read_text("utf-8").splitlines()]
+    lines[0][lines[0].index("chol")] = "ward"
+    data.write_text("".join(",".join(line) + "\n" for line in lines), "utf-8")
+    page = said(fedct, kit)
+    assert "Silos may lack these columns: 'chol'" in page
+    assert "Missing for all records, as the study allows: 'chol'" in page
+    assert "Left out: 'ward'" in page
+    check = words(fedct("silo", "check", kit.folder, "--offline").out)
+    assert "records: 12 of 13 columns of the study are there" in check
+    assert "column 'chol' is not there, as the study allows" in check
+    assert "1 column not of the study left out" in check

@@ -96,7 +96,13 @@ def _link(**of: Any) -> Callable[[Kit], None]:
 STATES: dict[str, tuple[Callable[[Kit], object], str, int]] = {
     "well": (_link(ago=2), "answered 2 s ago", 0),
     "never connected": (_link(ago=25, connected=False, error="refused"), "not connected in 25 s; nothing listens", 1),
-    "not registered or removed": (_link(ago=90), "the coordinator answers, but not this silo's SuperNode", 1),
+    "not registered": (_link(ago=90, connected=False), "the coordinator answers, but not this silo's SuperNode", 1),
+    "removed": (
+        lambda kit: (_link(ago=90)(kit), write_agent(kit, connected=False)),
+        "cannot be asked, as the coordinator does not let its SuperNode in (process",
+        1,
+    ),
+    "removed just now": (_link(ago=90), "so it has removed the silo: ask it for a new invitation", 1),
     "gateway or coordinator down": (_link(ago=90, error="refused"), "1 min ago; nothing listens at", 1),
     "clock off": (_link(ago=90, error="out-of-date"), "by this machine's clock, the coordinator's certificate", 1),
     "agent dead": (lambda kit: write_agent(kit, pid=0), "not at work: fedct silo start", 1),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from fedct_flwr.consensus.counting import (
     Consensus,
+    certified,
     consistent,
     counting,
     plurality,
@@ -356,3 +358,28 @@ def test_rows_are_in_the_same_order_whatever_the_order_and_the_names_of_the_ball
 
 def enumerate_silos(votes: np.ndarray) -> list[tuple[str, np.ndarray]]:
     return [(f"silo-{number}", vote) for number, vote in enumerate(votes)]
+
+
+@given(
+    votes=st.lists(st.integers(ABSTAIN, 2), min_size=1, max_size=5),
+    liars=st.integers(1, 2),
+    quorum=st.sampled_from([0.0, 0.4, 0.5, 0.6, 0.8, 1.0]),
+)
+def test_labels_are_certified_that_no_lie_changes(votes: list[int], liars: int, quorum: float) -> None:
+    def decided(cast: Sequence[int]) -> int:
+        counts = np.bincount([vote for vote in cast if vote != ABSTAIN], minlength=3).astype(np.int32)[None]
+        label = qualified(counts, np.int16([ABSTAIN]), np.random.default_rng(0), quorum=quorum)[0]
+        return ABSTAIN if (counts[0] == counts.max()).sum() > 1 and label != ABSTAIN else int(label)
+
+    counts = np.bincount([vote for vote in votes if vote != ABSTAIN], minlength=3).astype(np.int32)[None]
+    keeps = True
+    for who in combinations(range(len(votes)), min(liars, len(votes))):
+        for lies in product(range(ABSTAIN, 3), repeat=len(who)):
+            cast = [*votes]
+            for silo, lie in zip(who, lies, strict=True):
+                cast[silo] = lie
+            keeps &= decided(cast) == decided(votes)
+    found = certified(counts, liars, quorum=quorum)[0]
+    assert keeps or not found
+    # Exactly so where all have voted.
+    assert found == keeps or ABSTAIN in votes or len(votes) < liars

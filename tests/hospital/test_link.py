@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.hospital.link import NOT_ADMITTED, LinkError, LinkStatus, call
+from fedct_flwr.hospital.link import NOT_ADMITTED, REMOVED, LinkError, LinkStatus, call
 from tests.processes.relay import Relay
 
 
@@ -41,7 +41,9 @@ def test_a_status_is_read_as_it_was_written_while_it_is_fresh(tmp_path: Path) ->
     assert found == LinkStatus(now, now - 120, "status-503")
     assert found.sentence.startswith("lost contact with the coordinator 2 min ago; HTTP status 503 comes")
     silent = LinkStatus(now, now - 120).sentence
-    assert silent == "lost contact with the coordinator 2 min ago; " + NOT_ADMITTED
+    assert silent == "lost contact with the coordinator 2 min ago; " + REMOVED
+    never = LinkStatus(now, now - 120, connected=False).sentence
+    assert never == "not connected in 2 min; " + NOT_ADMITTED
     LinkStatus(now - 600, now - 600).write(path)
     assert LinkStatus.read(path) is None, "its supervisor is gone"
     for odd in ({"written": now, "heard": now, "error": "\x1b[2J"}, {"written": now}, []):

@@ -62,7 +62,7 @@ def test_mlflow_has_the_runs_files_and_no_silos_model(kept: Kept) -> None:
         "config.json", "labels.csv", "models", "result.json", "rounds.jsonl",
     }  # fmt: skip
     models = {item.path for item in client.list_artifacts(run_id, "models")}
-    assert models == {"models/global.skops", "models/global.json", "models/global.md"}
+    assert models == {"models/global.skops", "models/global.json"}
     copy = Path(client.download_artifacts(run_id, "result.json"))
     assert json.loads(copy.read_text()) == kept.folder.read_json("result.json")
 

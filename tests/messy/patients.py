@@ -131,29 +131,9 @@ def _from(words: dict[str, str]) -> Callable[[str], str]:
     return lambda cell: words.get(cell, cell)
 
 
-def _of_label(p: Patients, name: str, row: int, ill: tuple[str, ...], well: tuple[str, ...]) -> str:
-    """A word that depends on the record's label; in public, where none is, on the record's number."""
-    is_ill = row % 2 == 0 if name == PUBLIC else p.tables[name][LABEL][row] == "yes"
-    words = ill if is_ill else well
-    return words[row // 2 % len(words)]
-
-
 def drawn(name: str, row: int, key: int = 0) -> np.random.Generator:
     """A generator of its own for each record."""
     return np.random.default_rng([*map(ord, name), row, key])
-
-
-def _labels(p: Patients, words: dict[str, str]) -> Patients:
-    return p.change(SILOS, LABEL, words.__getitem__)
-
-
-def _is_ill(p: Patients, name: str, row: int) -> bool:
-    """Whether a record's label says so; by chance in public, where it has none."""
-    return bool(drawn(name, row, 5).random() < 0.5) if name == PUBLIC else p.tables[name][LABEL][row] == "yes"
-
-
-def _middle(inside: bool, rng: np.random.Generator) -> str:
-    return f"{rng.uniform(-1, 1) if inside else rng.choice([-1, 1]) * rng.uniform(1.1, 3):.3f}"
 
 
 REFUSED: Final[dict[str, Case]] = {
@@ -195,23 +175,7 @@ REFUSED: Final[dict[str, Case]] = {
 }
 
 SAID: Final[dict[str, Case]] = {
-    "a constant column": Case(lambda p: p.add("unit", lambda name, row: "mg"), "constant-column", "unit"),
     "one class at a silo": Case(lambda p: p.change("koeln", LABEL, lambda cell: "no"), "one-class", "", "koeln"),
-    "a class of one silo": Case(lambda p: p.some("koeln", LABEL, range(50), "maybe"), "class-at-one-silo", "", "koeln"),
-    "unknown labels": Case(
-        lambda p: p.some("koeln", LABEL, range(30), "unknown").some("essen", LABEL, range(30), "unknown"),
-        "missing-as-class",
-        LABEL,
-    ),
-    "a code for a missing label": Case(
-        lambda p: (
-            _labels(p, {"yes": "1", "no": "2"})
-            .some("koeln", LABEL, range(30), "9")
-            .some("essen", LABEL, range(30), "9")
-        ),
-        "missing-as-class",
-        LABEL,
-    ),
     "another unit at a silo": Case(
         lambda p: p.change("essen", "glucose", lambda cell: f"{float(cell) * 18.02:.0f}"),
         "other-scale",
@@ -244,30 +208,11 @@ SAID: Final[dict[str, Case]] = {
         "",
         "koeln",
     ),
-    "a code that tells the label": Case(
-        lambda p: p.add("icd", lambda name, row: _of_label(p, name, row, ("I21", "I22"), ("Z00", "Z01"))),
-        "tells-the-label",
-        "icd",
-    ),
-    "spellings of a word": Case(
-        lambda p: p.some("essen", "ward", range(40), "ICU "), "value-spellings", "ward", "essen"
-    ),
     "the label column in public": Case(
         lambda p: p.tables[PUBLIC].update({LABEL: ["no"] * len(p.tables[PUBLIC]["age"])}), "label-in-public", LABEL
     ),
     "a silo of two records": Case(
         lambda p: p.tables["essen"].update({k: v[:2] for k, v in p.tables["essen"].items()}), "few-records", "", "essen"
-    ),
-    "a number in the middle tells the label": Case(
-        lambda p: p.add("z", lambda name, row: _middle(_is_ill(p, name, row), drawn(name, row))),
-        "tells-the-label",
-        "z",
-    ),
-    "a label copied at one silo": Case(
-        lambda p: p.add("copy", lambda name, row: str(int(_is_ill(p, name if name == "essen" else PUBLIC, row)))),
-        "tells-the-label",
-        "copy",
-        "essen",
     ),
     "a typing error at a silo": Case(lambda p: p.some("essen", "height", [7], "1700"), "far-number", "height", "essen"),
     "minus one for a missing sign at a silo": Case(

@@ -77,6 +77,8 @@ def test_names_that_no_finding_has_are_errors_that_name_another(tmp_path: Path) 
     folder = patients().write(tmp_path / "wards")
     with pytest.raises(ConfigError, match="did you mean 'one-per-record'"):
         load(folder, accept="one-per-recrod:name")
+    with pytest.raises(ConfigError, match="'tells-the-label': Table 1 shows it now"):
+        load(folder, accept="tells-the-label:icd")
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from safetensors.torch import load
@@ -269,6 +270,24 @@ def test_a_real_silo_answers_nobody_but_its_agent(
 def test_scores_need_the_policy_and_the_run(real_node: RealNode, allowed: bool, wanted: Any) -> None:
     silo = Silo(real_node(policy={"metrics": allowed}), **{"report-scores": wanted})
     assert (silo.reply(silo.instruction()).scores is not None) is (allowed and wanted is True)
+
+
+def test_scores_do_not_tell_how_many_patients_opted_out(real_node: RealNode) -> None:
+    tables = {"data": {"tables": {"group": "id"}}, "policy": {"metrics": True}}
+    node = real_node(**tables)
+    folder = Path(node["silo-file"]).parent
+    records, tests = (pd.read_csv(folder / name) for name in ("data.csv", "test.csv"))
+
+    replies = []
+    for opted_out in ([], [0]):
+        real_node(**tables, records={"opt-out": "ids.csv"})
+        for name, table in (("data.csv", records), ("test.csv", tests)):
+            table.assign(id=range(len(table))).to_csv(folder / name, index=False)
+        (folder / "ids.csv").write_text("\n".join(["id", *map(str, opted_out), ""]), "utf-8")
+        replies.append(Silo(node, **{"report-scores": True}).reply(Silo(node).instruction()))
+    for reply in replies:
+        assert reply.scores is not None
+        assert all(score == round(score, 2) for score in reply.scores)
 
 
 HOSTILE: list[dict[str, Any]] = [

@@ -4,7 +4,7 @@ from fedct_flwr.cli.lazy import lazy_group
 
 COMMANDS = (
     "join", "init", "check", "audit", "approve", "connect", "start", "carry", "answer", "status",
-    "verify", "released", "predict", "metrics", "revoke",
+    "verify", "released", "opt-out", "predict", "metrics", "revoke", "dpia",
 )  # fmt: skip
 MODULES = {
     "answer": "start",

@@ -28,7 +28,7 @@ from fedct_flwr.wire.content import Query, Soft
 from fedct_flwr.wire.kinds import GRADIENTS, HARD, HISTOGRAMS, Kind, OnlyReady, kinds_let_out
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
-_STATED: Final = {
+STATED: Final = {
     "controller": "Who decides how the labels are used (controller)",
     "partners": "Partners",
     "retention": "How long the coordinator keeps the labels",
@@ -135,6 +135,7 @@ class Page:
             *classes,
             more > 0 and f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder",
             holds,
+            (optional := study.config.may_be_missing) and f"Silos may lack these columns: {listed(optional)}",
             f"Public set: {len(study.public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {study.public.fingerprint.hex()}",
             model and f"SHA-256 of the language model in the learner's folder: {model}",
@@ -156,7 +157,7 @@ class Page:
         governance = self.study.config.governance
         return [
             f"{title}: {quoted(stated, 300) if (stated := getattr(governance, field)) else 'not stated'}"
-            for field, title in _STATED.items()
+            for field, title in STATED.items()
         ]
 
     def _leaves(self) -> list[str]:

@@ -18,7 +18,7 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.query import result_of
-from fedct_flwr.datasets.study_folder import read_grouped, read_study, table_of
+from fedct_flwr.datasets.study_folder import differing, read_grouped, read_study, table_of
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
@@ -27,7 +27,7 @@ from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import is_revoked, read_entries
 from fedct_flwr.learners.catalog import CLASSIFIERS
-from fedct_flwr.text.printable import in_shell, printable
+from fedct_flwr.text.printable import in_shell, printable, quoted
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.kinds import check_let_out
 
@@ -83,6 +83,12 @@ def approve(
         if config.draws:
             outside = silo.plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
             sections["Values of this silo that the study does not foresee"] = [outside]
+        if table is not None and any(columns := differing(table)):
+            lacking, extra = columns
+            sections["Columns of this silo that differ from the study's"] = [
+                *(f"Missing for all records, as the study allows: {quoted(name)}" for name in lacking),
+                *(f"Left out: {quoted(name)}" for name in extra),
+            ]
         for title, lines in sections.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:

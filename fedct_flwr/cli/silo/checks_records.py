@@ -22,7 +22,7 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import events_of, read_grouped, read_study
+from fedct_flwr.datasets.study_folder import differing, events_of, read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
@@ -105,7 +105,12 @@ def _table(silo: Silo) -> Iterator[Finding]:
             "the study's column of events is not there",
             "name it as study.toml does under [survival]",
         ),
-        (missing, f"missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does"),
+        (
+            missing,
+            f"missing are {listed(missing, _LISTED)}",
+            "name the file's columns as the public set does, or ask the coordinator for may-be-missing under [columns] "
+            "in study.toml",
+        ),
         (group and group not in found, "the group column that silo.toml names is not there", correct.format("group")),
         (fault, fault, fix),
         (extra, f"{message} not the study's", more),
@@ -117,7 +122,9 @@ def _table(silo: Silo) -> Iterator[Finding]:
         yield from wrong
         return
     silo.fits = True
-    yield good(f"records: all {len(schema.columns)} columns of the study are there, and a label column")
+    lacking = len(differing(table)[0])
+    present = f"{len(columns) - lacking} of {len(columns)}" if lacking else f"all {len(columns)}"
+    yield good(f"records: {present} columns of the study are there, and a label column")
     if more_sheets := len(other_sheets(data.source, data.tables)):
         others = "1 with contents is" if more_sheets == 1 else f"{more_sheets} with contents are"
         yield warning(

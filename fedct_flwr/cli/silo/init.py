@@ -209,7 +209,7 @@ _HEAD: Final = """\
 # The settings of one silo, which the silo alone decides. Relative paths start at this file's folder.
 # After a change nothing leaves: see fedct silo check, then fedct silo approve.
 """
-_AS_COMMENTS: Final = frozenset({"data.tables", "data.images", "records"})
+_AS_COMMENTS: Final = frozenset({"data.tables", "data.images", "records", "governance"})
 """Tables that a silo rarely needs."""
 _EXAMPLES: Final[Mapping[str, str]] = {
     "approvers": '# approvers = { anna = "keys/anna.pub", ben = "keys/ben.pub" }',

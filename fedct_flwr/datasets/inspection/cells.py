@@ -58,7 +58,7 @@ class Looks(NamedTuple):
 
     @property
     def number(self) -> NDArray[np.bool_]:
-        """A number in any spelling."""
+        """Which values hold a number in any of the three forms."""
         return self.plain | self.comma | self.bound
 
 

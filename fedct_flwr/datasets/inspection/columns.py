@@ -1,4 +1,4 @@
-"""Findings on a column: text for numbers, row numbers, unknown values, spellings, missing or far numbers, one value."""
+"""Findings on a column: text for numbers, row numbers, unknown values, missing or far numbers."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -11,8 +11,7 @@ from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
 from fedct_flwr.datasets.inspection.cells import FEWEST, MISSING_CODES, Cells, Column, Floats, Ints, Kind, are_dates
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
-from fedct_flwr.text.spelling import spelled_alike
+from fedct_flwr.datasets.inspection.finding import Finding, Redaction
 from fedct_flwr.types import SiloName
 
 _CODES: Final = frozenset(MISSING_CODES)
@@ -164,19 +163,6 @@ def suspicious(column: Column, redaction: Redaction, categories: bool, dated: bo
             others = [word for word in cells.counts if word not in words]
             if not categories and words and len(others) > 1 and not any(map(str.isdigit, "".join(others))):
                 yield _sentinel(column.name, words[:3], silo, redaction)
-            if column.public is None or column.public.kind is Kind.TEXT:
-                yield from _spellings(column, silo, redaction)
-
-
-def _spellings(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
-    """Redaction that differ in case, blanks, accents or the word for truth or sex alone, here or from public ones."""
-    public, own, name = column.public, column.tables[silo], column.name
-    both = {**(public.counts if silo and public else {}), **own.counts}
-    for pair in spelled_alike(both) if own.distinct <= own.valid / 2 else ():
-        if not own.counts.keys().isdisjoint(pair) and (not silo or not public or pair[1] not in public.counts):
-            what = f"has values that differ in spelling alone{redaction.values({word: both[word] for word in pair})}"
-            yield redaction.finding("value-spellings", name, silo, what, "write each value in one way")
-            return
 
 
 def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> Finding:
@@ -257,25 +243,6 @@ def _is_far(far: float, low: float, middle: float, high: float) -> Any:
     """Whether the gap is wide, also in logarithms where the numbers have a long tail, as amounts in blood."""
     wide = high > low and far - high >= 0.7 * (high - low)
     return wide and (high - middle <= 2 * (middle - low) or (low > 0 and np.log(far / high) > 0.7 * np.log(high / low)))
-
-
-def constant(column: Column, redaction: Redaction) -> Iterator[Finding]:
-    """A column with one value in all tables, or in one table where it is no chance that the others have others."""
-    shown = {silo: cells for silo, cells in column.tables.items() if cells.valid >= FEWEST}
-    alone = {silo: next(iter(cells.counts)) for silo, cells in shown.items() if cells.distinct == 1}
-    if len(alone) == len(shown) > 0 and len({*alone.values()}) == 1:
-        what, fix = f"column {column.name!r} has the same value wherever it has one", "take it out of all tables"
-        yield Finding("constant-column", Severity.SAID, what, fix, column.name)
-        return
-    for silo, value in alone.items():
-        others = [cells for other, cells in shown.items() if other != silo]
-        number, total = sum(own.counts.get(value, 0) for own in others), sum(own.valid for own in others)
-        share = (number + 1) / (total + 1)
-        # A text that is nowhere else is unknown, and a number that is nowhere else is of another scale.
-        if (number or not silo) and share ** shown[silo].valid < 1e-6:
-            what = f"has a single value, and other tables have others in {1 - share:.0%} of the records"
-            fix = "write the values, or take the column out of all tables"
-            yield redaction.finding("constant-column", column.name, silo, what, fix)
 
 
 def _cells(cells: Cells, mask: NDArray[np.bool_]) -> int:

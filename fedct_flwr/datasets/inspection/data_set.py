@@ -78,7 +78,7 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
             yield Finding("shared-records", Severity.SAID, message, "remove them from one of the two", silo=silo.name)
         if silo.groups is not None and not silo.test.size and len(np.unique(silo.groups)) == 1:
             message = f"all records of silo {silo.name} are of one group, so none is held out for a test"
-            yield Finding("constant-column", Severity.SAID, message, "check the group column there", silo=silo.name)
+            yield Finding("few-records", Severity.SAID, message, "check the group column there", silo=silo.name)
     found = [
         np.unique(np.concatenate([part for part in (silo.groups, silo.test_groups) if part is not None]))
         for silo in dataset.silos

@@ -11,13 +11,13 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 CODES: Final = (
     *("number-as-text", "dates-as-text", "one-per-record", "index-column", "unknown-values", "label-spellings"),
     *("no-common-class", "labels-in-a-cell", "number-to-predict", "many-classes", "unreadable"),
-    *("few-of-class", "other-scale", "class-shares", "far-number", "constant-column"),
-    *("missing-as-number", "value-spellings", "tells-the-label", "label-in-public", "reversed-labels"),
-    "labels-do-not-fit",
-    *("one-class", "missing-as-class", "class-at-one-silo", "few-records", "shared-records", "repeated-records"),
+    *("few-of-class", "other-scale", "class-shares", "far-number", "missing-as-number", "label-in-public"),
+    *("reversed-labels", "labels-do-not-fit", "one-class", "few-records", "shared-records", "repeated-records"),
+    *("opted-out", "column-missing", "column-left-out"),
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
-
+_IN_TABLE_ONE: Final = "constant-column", "value-spellings", "tells-the-label", "missing-as-class", "class-at-one-silo"
+"""Former findings, which Table 1 by site shows instead."""
 _MOST: Final = 3
 
 
@@ -58,7 +58,8 @@ def check_accept(accept: Iterable[str], where: str = "accept") -> None:
     for name in accept:
         code = name.partition(":")[0]
         if code not in CODES:
-            raise ConfigError(f"{where}: no finding is called {quoted(code)}: {suggest(code, CODES)}")
+            fix = "Table 1 shows it now, so take it out" if code in _IN_TABLE_ONE else suggest(code, CODES)
+            raise ConfigError(f"{where}: no finding is called {quoted(code)}: {fix}")
 
 
 def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[Finding]:

@@ -1,0 +1,153 @@
+"""Records of patients who have opted out are left out, however the list is written; a wrong list is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from fedct_flwr.config.silo import DataSettings, SiloConfig
+from fedct_flwr.datasets import said_of_opt_out
+from fedct_flwr.datasets.image_folder import LabeledImages
+from fedct_flwr.datasets.inspection.finding import Redaction
+from fedct_flwr.datasets.inspections import inspect_records
+from fedct_flwr.datasets.opt_out import images_left
+from fedct_flwr.datasets.study_folder import read_each, read_grouped, read_study, table_of
+from fedct_flwr.types import ConfigError, DataError
+from tests.hospitals import write_silo_folder
+
+
+class Clinic:
+    """A silo whose records have a column of patients, three records each: 001, 002, 003."""
+
+    def __init__(self, folder: Path) -> None:
+        records = {"opt-out": "ids.csv"}
+        self.file = write_silo_folder(folder, data={"tables": {"group": "patient"}}, records=records)
+        self.list = folder / "ids.csv"
+        self.study = read_study(folder / "study")
+        for name in ("data.csv", "test.csv"):
+            self.tell(folder / name, lambda at: f"{at // 3 + 1:03}")
+        self.size, self.test_size = (len(pd.read_csv(folder / name)) for name in ("data.csv", "test.csv"))
+
+    def tell(self, path: Path, patient: object) -> None:
+        table = pd.read_csv(path)
+        table.assign(patient=[patient(at) for at in range(len(table))]).to_csv(path, index=False)  # type: ignore[operator]
+
+    @property
+    def data(self) -> DataSettings:
+        return SiloConfig.read_toml(self.file).data
+
+    def left(self) -> int:
+        """Records left, the same for all readers."""
+        data = self.data
+        each, (plain, groups) = read_each(data, self.study)[0], read_grouped(data, self.study)
+        assert each.size == plain.size == len(groups if groups is not None else ())
+        return plain.size
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Clinic:
+    return Clinic(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "patient\n2\n7\n",
+        "patient\n002\n007\n",
+        "patient\n2.0\n7.0\n",
+        "patient;name\n2;a\n7;b\n",
+        "\ufeffPatient ;since\r\n 2 ;\r\n;\r\n7;\r\n",
+        "name\tpatient\na\t2\nb\t7\n",
+        'patient\n"2"\n\n\n2\n7\n7\n\n',
+        "patient\n2\n7\nunknown\nNA\n999999\n",
+        "patient,since,why\n2,2026-01-01,\n7,,\n,,\n,,\n,,\n",
+    ],
+)
+def test_a_list_is_understood_however_it_is_written(clinic: Clinic, text: str) -> None:
+    clinic.list.write_text(text, "utf-8")
+    assert clinic.left() == clinic.size - 6
+    assert read_grouped(clinic.data, clinic.study, clinic.data.test_file)[0].size == clinic.test_size - 6
+    table = table_of(clinic.data, clinic.study)
+    assert table is not None
+    assert not {"002", "007"} & set(table.column("patient").to_pylist())
+
+
+@pytest.mark.parametrize("form", ["xlsx", "parquet", "utf-16", "cp1252"])
+def test_a_list_is_understood_in_other_files(clinic: Clinic, form: str, tmp_path: Path) -> None:
+    table, text = pd.DataFrame({"patient": [2, 7, None]}), "patient;Größe\n2;\n7;\n"
+    path = tmp_path / f"ids.{'csv' if '-' in form or form == 'cp1252' else form}"
+    if form == "xlsx":
+        table.to_excel(path, index=False)
+    elif form == "parquet":
+        table.to_parquet(path, index=False)
+    else:
+        path.write_text(text, form)
+    more = '\n[data.tables]\ngroup = "patient"\n' + ('encoding = "cp1252"\n' if form == "cp1252" else "")
+    text = clinic.file.read_text("utf-8").replace("ids.csv", path.name)
+    clinic.file.write_text(text.replace('\n[data.tables]\ngroup = "patient"\n', more), "utf-8")
+    assert clinic.left() == clinic.size - 6
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "there is no opt-out list"),
+        ("", "no table with a column 'patient'"),
+        ("2\n7\n", "no table with a column 'patient'"),
+        ("id\n2\n7\n", "no table with a column 'patient'"),
+        ("patient,patient\n2,7\n", "no table with a column 'patient'"),
+        ("patient\n2\n7,8,9\n", "no table with a column 'patient'"),
+        ("patient\nKH-2\nKH-7\n", "no id of the opt-out list"),
+        ("patient\n2.1E+10\n", "numbers that were rounded"),
+    ],
+)
+def test_a_list_in_another_form_is_refused_without_an_id(clinic: Clinic, text: str | None, why: str) -> None:
+    if text is not None:
+        clinic.list.write_text(text, "utf-8")
+    with pytest.raises(DataError, match=why) as error:
+        read_grouped(clinic.data, clinic.study)
+    assert "KH" not in str(error.value)
+
+
+def test_ids_of_nobody_here_are_said_and_not_refused(clinic: Clinic) -> None:
+    for text, found in (("patient\n888\n", "no id"), ("patient\n", "no id"), ("patient\n2\n", "fewer than 5 records")):
+        clinic.list.write_text(text, "utf-8")
+        codes = {each.code: each.message for each in inspect_records(clinic.data, clinic.study, "a").findings}
+        assert codes["opted-out"].startswith(found)
+
+
+def test_what_is_said_hides_the_number(clinic: Clinic) -> None:
+    said = set()
+    for patients in (4, 5):
+        clinic.list.write_text("patient\n" + "".join(f"{at + 1}\n" for at in range(patients)), "utf-8")
+        table = table_of(clinic.data, clinic.study)
+        assert table is not None
+        said |= {found.message for found in said_of_opt_out(table, "a", Redaction(private=True))}
+    assert len(said) == 2
+    assert all("about" in each for each in said)
+
+
+def test_ids_need_a_column(clinic: Clinic) -> None:
+    clinic.list.write_text("patient\n2\n", "utf-8")
+    text = clinic.file.read_text("utf-8")
+    clinic.file.write_text(text.replace('group = "patient"', 'leave-out = ["patient"]'), "utf-8")
+    for read in (read_grouped, read_each):
+        with pytest.raises(ConfigError, match="needs the patients' ids"):
+            read(clinic.data, clinic.study)
+
+
+def test_images_are_left_out_by_their_names(tmp_path: Path) -> None:
+    for name in ("p01_a.png", "p01_b.png", "p02_a.png", "p03_a.png"):
+        (tmp_path / "images" / "ill").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.zeros((2, 2), np.uint8)).save(tmp_path / "images" / "ill" / name)
+    (tmp_path / "ids.csv").write_text("id\n1\n", "utf-8")
+    (tmp_path / "silo.toml").write_text(
+        'silo = "a"\n[data]\nfile = "images"\n[data.images]\ngroup-pattern = "^p([0-9]+)_"\n[records]\nopt-out = '
+        '"ids.csv"\n[learner]\nname = "cnn"\n[connection]\nsuperlink = "a:1"\n',
+        "utf-8",
+    )
+    data = SiloConfig.read_toml(tmp_path / "silo.toml").data
+    images = LabeledImages.of(data.source)
+    assert images_left(images.group_names("^p([0-9]+)_"), data, data.source).tolist() == [2, 3]
