@@ -71,7 +71,6 @@ class Grid:
     head: str
     columns: Sequence[Column]
     each: Sequence[str] = ()
-    before: str = ""
 
 
 class Words(NamedTuple):
@@ -127,9 +126,8 @@ def run(table: Table, asked: Asked) -> dict[str, Runs]:
     seeds = f"{number} seed{'s' if number > 1 else ''}"
     shared = settings_of(table, asked)
     text = f"# {table.title.format(**shared)}, {seeds}\n\n{table.about.format(**shared)}\n"
-    text += "".join(
-        f"\n{grid.before}{written(grid, there, runs, papers=number == 0)}" for number, grid in enumerate(table.grids)
-    )
+    for number, grid in enumerate(table.grids):
+        text += f"\n{shown}" if (shown := written(grid, there, runs, papers=number == 0)) else ""
     if any(row.paper for row in there):
         text += "\nMean ± standard error; in brackets the paper's figure.\n"
     # A part of the rows does not replace the table.
@@ -166,7 +164,7 @@ def _values(method: Method, settings: Settings) -> dict[str, float]:
 
 
 def written(grid: Grid, rows: Sequence[Row], runs: Mapping[str, Runs], *, papers: bool) -> str:
-    """One Markdown table, next to the paper's figures or without; lines and columns without a value are left out."""
+    """One Markdown table, with the paper's figures or without; empty lines and columns, or all of it, are left out."""
     lines = []
     for row in rows:
         for each in grid.each or ("",):
@@ -180,7 +178,7 @@ def written(grid: Grid, rows: Sequence[Row], runs: Mapping[str, Runs], *, papers
                 lines.append([label, *cells])
     kept = [n for n in range(len(grid.columns) + 1) if n == 0 or any(line[n] != "–" for line in lines)]
     header = [grid.head, *(column.title for column in grid.columns)]
-    return report.table([header[n] for n in kept], [[line[n] for n in kept] for line in lines])
+    return report.table([header[n] for n in kept], [[line[n] for n in kept] for line in lines]) if lines else ""
 
 
 def _cell(runs: Runs, key: str, column: Column, paper: str) -> str:

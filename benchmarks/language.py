@@ -63,7 +63,7 @@ TABLES: Final = {
         3,
         settings={**SETTINGS, **_SHARED, "steps": 500},
         fast={"steps": 100},
-        smoke={"steps": 50},
+        smoke={"steps": 50, "query-size": 200},
         fast_rows=_QUICK,
         smoke_rows=_QUICK[:1],
         loaders=SENTIMENT,

@@ -2,7 +2,6 @@
 
 import math
 import re
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -68,16 +67,11 @@ def read(path: Path) -> Result:
                 for title, value in zip(header, values, strict=True):
                     cells.setdefault((row, title), value)
     foot = _FOOT.search(text)
-    return Result(cells, foot[1] if foot else "", (foot[2] if foot else "") or _committed(path))
+    return Result(cells, foot[1] if foot else "", (foot[2] if foot else "") or "–")
 
 
 def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
-def _committed(path: Path) -> str:
-    log = ["git", "log", "-1", "--format=%h", "--", path.name]
-    return subprocess.run(log, cwd=path.parent, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def run(asked: Asked) -> None:

@@ -22,7 +22,7 @@ _PACKAGES = ("flwr", "numpy", "scikit-learn", "torch", "xgboost-cpu", "imodels")
 RESULTS: Final = Path(__file__).parent / "results"
 """Those that are committed."""
 BUILD: Final = Path("build") / "benchmarks"
-_kept: dict[str, Any] = {"place": BUILD, "command": "", "suffix": ""}
+_kept: dict[str, Any] = {"place": BUILD, "command": "", "suffix": "", "commit": ""}
 _start = time.perf_counter()
 
 
@@ -49,8 +49,11 @@ class Runs:
 
 
 def place(folder: Path, command: str = "", suffix: str = "") -> None:
-    """Where results go from now on, the command that they name, and what their files' names end with."""
-    _kept.update(place=folder, command=command, suffix=suffix)
+    """Where results go from now on, the command that they name, and what their files' names end with.
+
+    They name the commit that there is now: sources may change while they are measured.
+    """
+    _kept.update(place=folder, command=command, suffix=suffix, commit=commit())
     folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -113,7 +116,7 @@ def _machine() -> dict[str, Any]:
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "python": platform.python_version(),
         **{package: found for package in _PACKAGES if (found := _version(package))},
-        "commit": commit(),
+        "commit": _kept["commit"],
     }
 
 

@@ -109,13 +109,14 @@ def _either(rule: str, settings: Settings) -> dict[str, float]:
 TABLES: Final = {
     "consensus-toys": Table(
         "Prediction consensus: two toy problems",
-        "**Four Gaussians**: four classes around (±2, ±2) with unit variance, four silos with 50 records each, 200 "
-        "public examples, a network with layers of 5, 10 and 4. A tenth of all labels is wrong; those of silo 4 are "
-        "shifted by one class besides. Held-out accuracy. **Polynomials**: y = x³ - 3x with unit noise, 50 points at "
-        "each silo around -2, 0 and 2 with unit variance, 50 public points from -3 to 3, lambda 1, 50 rounds, each "
-        "solved exactly by least squares. Silos fit polynomials of degree 4. A fourth silo, around 0, fits a line. "
-        "Squared error against the true function, mean over the public points. Dynamic trust is by squared distance, "
-        "its rows the shares of 1 / (1 + distance / variance): the paper gives no formula for regression.",
+        "**Four Gaussians**, 5 seeds: four classes around (±2, ±2) with unit variance, four silos with 50 records "
+        "each, 200 public examples, a network with layers of 5, 10 and 4. A tenth of all labels is wrong; those of "
+        "silo 4 are shifted by one class besides. Held-out accuracy. **Polynomials**: y = x³ - 3x with unit noise, 50 "
+        "points at each silo around -2, 0 and 2 with unit variance, 50 public points from -3 to 3, lambda 1, 50 "
+        "rounds, each solved exactly by least squares. Silos fit polynomials of degree 4. A fourth silo, around 0, "
+        "fits a line. Squared error against the true function, mean over the public points. Dynamic trust is by "
+        "squared distance, its rows the shares of 1 / (1 + distance / variance): the paper gives no formula for "
+        "regression.",
         [
             Row("four Gaussians", _GAUSSIANS, seeds=5),
             Row("three strong silos", {"degrees": (4, 4, 4), "rounds": 50}),

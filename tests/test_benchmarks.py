@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from benchmarks import fedkt
-from benchmarks.__main__ import NAMES, main, table
+from benchmarks.__main__ import NAMES, main
 from benchmarks.no_harm import Silos
 from benchmarks.pfnm import Layer, Prior, costs, match_networks
 from tests.blocks import PAGES
@@ -34,20 +34,19 @@ def test_every_command_gives_a_number_in_each_cell(name: str, tmp_path: Path, mo
     if RAW.exists():
         monkeypatch.setenv("FEDCT_DATA", str(RAW))
     done = CliRunner().invoke(COMMAND, [name, "--smoke", "--out", str(tmp_path)])
-    if done.exit_code and re.search("is not on this machine|is not there|is not installed|is not here", done.output):
+    if done.exit_code and re.search("is not on this machine|is not installed|pip install", done.output):
         pytest.skip(done.output.splitlines()[-1])
     assert done.exit_code == 0, done.exception or done.output
     text = (tmp_path / f"{name}-smoke.md").read_text("utf-8")
     tables = [part.splitlines() for part in text.split("\n\n") if part.startswith("| ")]
-    declared = table(name)
-    assert len(tables) >= (len(declared.grids) if declared else 1)
+    assert tables
     assert f"python -m benchmarks {name} --smoke" in text
     for _, _, *lines in tables:
         assert lines
         for line in lines:
             cells = [cell.strip() for cell in line.strip("|").split("|")]
-            assert any(re.search(r"\d", cell) for cell in cells[1:] or cells)
-            assert not [cell for cell in cells[1:] if "nan" in cell.split() or "inf" in cell.split()], line
+            assert all(re.search(r"\d", cell) or WORDS.match(cell) for cell in cells[1:]), line
+            assert re.search(r"\d", " ".join(cells[1:])), line
 
 
 def test_the_papers_figures_stand_next_to_ours(tmp_path: Path) -> None:
