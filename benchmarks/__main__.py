@@ -101,6 +101,8 @@ def main(
         return
     if name not in NAMES:
         raise typer.BadParameter(f"no experiment {name!r}: there are {', '.join(NAMES)}", param_hint="NAME")
+    if smoke and commit:
+        raise typer.BadParameter("the smallest size is no result: leave out --smoke", param_hint="--commit")
     if row and name in EXPERIMENTS:
         raise typer.BadParameter(f"{name} has no rows", param_hint="--row")
     logging.getLogger("flwr").setLevel(logging.ERROR)

@@ -36,10 +36,17 @@ class Asked(NamedTuple):
         return self.number or self.of(full, min(full, 2), 1)
 
     def chosen(self, full: Sequence[str], fast: Sequence[str], smoke: Sequence[str]) -> Sequence[str]:
-        """The rows that the command names, or those of its size. Raises BadParameter for one that is not there."""
-        if unknown := [row for row in self.rows if row not in full]:
-            raise typer.BadParameter(f"no row {unknown[0]!r}: there are {', '.join(full)}", param_hint="--row")
-        return self.rows or self.of(full, fast or full, smoke or fast or full)
+        """The rows that the command names, whole or by their first part, or those of its size.
+
+        Raises BadParameter for one that is not there.
+        """
+        found: list[str] = []
+        for asked in self.rows:
+            fitting = [row for row in full if row == asked or row.startswith((f"{asked}, ", f"{asked}: "))]
+            if not fitting:
+                raise typer.BadParameter(f"no row {asked!r}: there are {'; '.join(full)}", param_hint="--row")
+            found += fitting
+        return found or self.of(full, fast or full, smoke or fast or full)
 
 
 @dataclass(frozen=True)
