@@ -110,6 +110,6 @@ def _rows(found: dict[str, Runs]) -> list[list[str]]:
     rows = []
     for name, runs in found.items():
         before, after, *same = (median(values) for values in runs.values.values())
-        equal = f"{same[0]:.1%}" if same else "-"
+        equal = f"{same[0]:.1%}" if same else "–"
         rows.append([name, f"{before:.3f}", f"{after:.3f}", f"{after / before:.2f}", equal])
     return rows
