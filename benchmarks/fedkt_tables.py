@@ -1,4 +1,4 @@
-"""The tables of FedKT's paper (Li, He, Song, IJCAI 2021), ours beside theirs; on Adult, but for what has images.
+"""The tables of FedKT's paper (Li, He, Song, IJCAI 2021), ours next to theirs; on Adult, but for what has images.
 
 Teachers and students on Adult are single trees on plain columns, as in the paper's published code. Its text says
 forests, which name the frequent class alone on dummy columns (``fedkt-columns``).
@@ -299,7 +299,7 @@ TABLES: Final[dict[str, Table]] = {
         paper="FedKT, Table 1",
     ),
     "fedkt-rounds": Table(
-        "FedKT-Prox beside FedProx and FedAvg, Figure 2",
+        "FedKT-Prox next to FedProx and FedAvg, Figure 2",
         "Paper: on SVHN, without figures in the text but one: 87% after about 11 rounds, where the others need 32. "
         f"{_ON_IMAGES} One epoch a round, mu = .1. The first round of FedKT-Prox is FedKT. Accuracy of the global "
         "model on the pooled test set.",
@@ -321,7 +321,7 @@ TABLES: Final[dict[str, Table]] = {
         words=[Words("FedKT-Prox needs fewer rounds than FedProx and FedAvg", ("3", "FedKT-Prox"), ("6", "FedAvg"))],
     ),
     "fedkt-speed": Table(
-        "FedKT's cost beside a plain loop of as many forests",
+        "FedKT's cost next to a plain loop of as many forests",
         "Adult, 50 parties, 500 teachers and 100 students: random forests of 100 trees of depth 6. The loop fits as "
         "many forests to as many records and nothing else; FedKT also preprocesses, has teachers and students predict, "
         "counts, and trains the final model. Processor seconds.",

@@ -1,4 +1,4 @@
-"""Prediction consensus with naive, static and dynamic trust, beside hard labels, FedMD and training alone.
+"""Prediction consensus with naive, static and dynamic trust, next to hard labels, FedMD and training alone.
 
 D. Fan, C. Mendler-Dünner, M. Jaggi, arXiv:2305.18497, Table 1 and §5.2; D. Li, J. Wang, "FedMD", arXiv:1910.03581. On
 FashionMNIST in place of CIFAR10 and CIFAR100. Accuracy is that of the good silos' models on held-out data; the first

@@ -157,8 +157,7 @@ class CoTraining(Strategy):
         self._metrics = MetricRecord()
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
-        self.certificate: dict[str, int] = {}
-        """Labels of the last round, and how many of them 1 and 2 lying silos cannot change; empty if unknown."""
+        self._last: Heard | None = None
         if folder and checkpoint:
             self._remember(folder.rounds())
 
@@ -284,7 +283,7 @@ class CoTraining(Strategy):
         numbers = self._consensus.targets or self._consensus.alike
         moved = (decided != incumbent).any() or not (numbers is None or _same(self._state, state))
         self._note_fixed_point(heard.round, bool(moved), frozenset(heard.answers), len(decided))
-        self._certify(heard)
+        self._last = heard
         self._table, self._state = labels, state
 
         scores = [answer.scores for answer, _ in heard.answers.values()]
@@ -319,14 +318,18 @@ class CoTraining(Strategy):
         self._metrics = MetricRecord({"silos": len(heard.answers), **measures, "bytes-sent": record["bytes_sent"]})
         return done
 
-    def _certify(self, heard: Heard) -> None:
-        if certify := self._consensus.certify:
-            counts = heard.total
-            if counts is None:
-                votes = (own for _, own in heard.ballots)
-                counts = tally(votes, len(heard.positions), self._terms.num_classes)
-            self.certificate = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
-            self.certificate["labels"] = len(counts)
+    @property
+    def certificate(self) -> dict[str, int]:
+        """Labels of the last round, and how many of them 1 and 2 lying silos cannot change; empty if unknown."""
+        certify, heard = self._consensus.certify, self._last
+        if certify is None or heard is None:
+            return {}
+        counts = heard.total
+        if counts is None:
+            votes = (own for _, own in heard.ballots)
+            counts = tally(votes, len(heard.positions), self._terms.num_classes)
+        found = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
+        return {**found, "labels": len(counts)}
 
     def _added(
         self, sums: "Sums", ready: Mapping[SiloName, tuple[Answer, float]], server_round: int

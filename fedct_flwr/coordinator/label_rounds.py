@@ -74,7 +74,8 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
         raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")
     study.folder.save_labels(targets, terms.classes)
     facts: dict[str, Any] = {"fixed_point": strategy.fixed_point, **({"privacy": spent.to_result()} if spent else {})}
-    facts |= {"certificate": strategy.certificate} if strategy.certificate else {}
+    if certificate := strategy.certificate:
+        facts["certificate"] = certificate
     if not config.student:
         return facts
     promise = models.promised_by_noise(spent) if spent else models.promised(config, method.kind)
