@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from fedct_flwr.config.app import AppSettings
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.privacy import (
     OF_STUDENTS,
@@ -294,12 +295,13 @@ class Connection(Settings):
     secret: keep both on one machine, or on a network of their own."""
 
 
-class SiloConfig(Settings):
-    """``silo.toml``. Relative paths start at its folder."""
+_APP: Final = "app"
+
+
+class SiloFolder(Settings):
+    """The part of ``silo.toml`` that every silo has. Relative paths start at its folder."""
 
     silo: Name
-    study: RelativePath = Path("study")
-    """The study's folder, as the coordinator handed it out."""
     state: RelativePath = Path("state")
     """The silo's state: the egress log, answers, its model."""
     egress_key: RelativePath = Path("keys/egress.key")
@@ -307,14 +309,20 @@ class SiloConfig(Settings):
     approvers: Annotated[dict[str, RelativePath], Field(default_factory=dict)]
     """Four eyes: people and their public keys (Ed25519, PEM). Two of them have to approve, each with fedct silo approve
     --by NAME --key FILE; empty: anybody at this machine may."""
-    data: DataSettings
-    learner: LearnerSettings
-    policy: Policy = Policy()
-    privacy: PrivacySettings = PrivacySettings()
-    transfer: TransferSettings = TransferSettings()
-    records: RecordsSettings = RecordsSettings()
-    governance: SiloGovernance = SiloGovernance()
     connection: Connection
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
+        """Settings of an app where there is ``[app]``, and otherwise of a silo that co-trains. Raises ConfigError."""
+        kind = AppSilo if _APP in raw else SiloConfig
+        if cls is SiloFolder:
+            return kind.read(raw, where, folder)  # type: ignore[return-value]  # SiloFolder is what Self stands for
+        if cls is SiloConfig and kind is AppSilo:
+            raise ConfigError(
+                f"{where} has [app], and this command is for co-training: for an app there are approve, check, "
+                "connect, metrics, revoke, start, status and verify"
+            )
+        return super().read(raw, where, folder)
 
     @field_validator("approvers")
     @classmethod
@@ -322,6 +330,26 @@ class SiloConfig(Settings):
         if len(value) == 1 or len(set(value.values())) < len(value):
             raise ValueError("name two people or more, each with a key of their own, or none")
         return value
+
+
+class AppSilo(SiloFolder):
+    """``silo.toml`` of a silo that runs a Flower app of its own people, and does not co-train."""
+
+    app: AppSettings
+
+
+class SiloConfig(SiloFolder):
+    """``silo.toml``. Relative paths start at its folder."""
+
+    study: RelativePath = Path("study")
+    """The study's folder, as the coordinator handed it out."""
+    data: DataSettings
+    learner: LearnerSettings
+    policy: Policy = Policy()
+    privacy: PrivacySettings = PrivacySettings()
+    transfer: TransferSettings = TransferSettings()
+    records: RecordsSettings = RecordsSettings()
+    governance: SiloGovernance = SiloGovernance()
 
     @property
     def adds_noise(self) -> bool:

@@ -1,6 +1,6 @@
 """Parts of Flower's messages: their names, and whether they are short enough to read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from flwr.app import ConfigRecord, Message, MetricRecord
@@ -47,9 +47,9 @@ def is_short(part: bytes) -> bool:
     )
 
 
-def inflated(name: str, parts: Mapping[str, bytes]) -> Message | None:
+def inflated(name: str, parts: Mapping[str, bytes], short: Callable[[bytes], bool] = is_short) -> Message | None:
     """The message of this name that these parts make; None if it is not one. Raises what Flower stumbles over."""
-    if not all(map(is_short, parts.values())):
+    if not all(map(short, parts.values())):
         return None
     found = inflate_object_from_contents(name, dict(parts))
     return found if isinstance(found, Message) else None

@@ -21,17 +21,21 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import httpx
-from flwr.app import Message, RecordDict
+from flwr.app import Error, Message, RecordDict
 from flwr.common.serde import message_to_proto, user_config_from_proto
 from flwr.proto import message_pb2 as messages
 from flwr.proto import runtime_pb2 as runtime
 from flwr.proto.node_pb2 import Node
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    get_object_type_from_object_content,
+)
 from flwr.supercore.task_identity import TaskIdentity
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Proto
 
-from fedct_flwr.flower.parts import bare, inflated, part_ids
+from fedct_flwr.flower.parts import bare, inflated, is_short, part_ids
 from fedct_flwr.types import ConfigError, FedctError
 
 ACQUIRE: Final = "acquire-task"
@@ -51,6 +55,11 @@ _MESSAGE_BYTES: Final = 64 * 2**20
 """All objects of one message together. A labels' message has a byte for some of its labels."""
 _MAX_OBJECTS: Final = 64
 """Objects that one message may consist of. A labels' message has three."""
+_APP_BYTES: Final = 1 << 30
+_MAX_APP_OBJECTS: Final = 1 << 14
+"""The same two for messages of other apps, which hold weights."""
+_APP_RECORD_BYTES: Final = 1 << 20
+"""Their records of settings may have many fields and lists: most bytes of one, as Flower reads a million for 16 s."""
 _TRIES: Final = 4
 _PULL_SECONDS: Final = 60.0
 _PULL_PAUSE: Final = 0.05
@@ -102,6 +111,11 @@ def carried_task(run: int, node: int, message_type: str, code: str, run_config: 
     return Task(run, node, message, run_config, code, "")
 
 
+def _is_short_of_app(part: bytes) -> bool:
+    long = get_object_type_from_object_content(part) in ("ConfigRecord", "MetricRecord")
+    return not long or len(part) <= _APP_RECORD_BYTES
+
+
 class Asker(Protocol):
     """Source of tasks and receiver of answers: a SuperNode, or the two files of a silo without a connection."""
 
@@ -115,7 +129,7 @@ class Asker(Protocol):
     def ping(self) -> None:
         """Check the connection. Raises SuperNodeError."""
 
-    def push(self, task: Task, content: RecordDict) -> None:
+    def push(self, task: Task, content: RecordDict | Error) -> None:
         """Hand the answer to a task over. Raises SuperNodeError."""
 
     def awaits(self, task: Task) -> bool:
@@ -128,8 +142,9 @@ class Asker(Protocol):
 class SuperNode:
     """The SuperNode at ``address`` (``host:port``), over HTTP: signed with ``secret``, not encrypted."""
 
-    def __init__(self, address: str, secret: Path) -> None:
-        """Raises ConfigError if the secret cannot be read."""
+    def __init__(self, address: str, secret: Path, *, other_app: bool = False) -> None:
+        """Raises ConfigError if the secret cannot be read. ``other_app``: messages are those of another app than ours.
+        """
         try:
             key = secret.read_bytes()
         except OSError:
@@ -137,6 +152,7 @@ class SuperNode:
         if not key:
             raise ConfigError(f"{secret} is empty: it holds what the SuperNode knows its agent by")
         self.address = address
+        self._other_app = other_app
         self._key = hmac.new(key, _AUTH_CONTEXT, hashlib.sha256).digest()
         self._token = ""
         self._client = httpx.Client(
@@ -182,15 +198,16 @@ class SuperNode:
         # Tasks of no type: there are none.
         self._ask(ACQUIRE, runtime.AcquireTaskRequest(), runtime.AcquireTaskResponse)
 
-    def push(self, task: Task, content: RecordDict) -> None:
+    def push(self, task: Task, content: RecordDict | Error) -> None:
         """Hand over the answer, nothing but ``content``, which ends the task. Raises SuperNodeError."""
         self._token = task.token
         reply = Message(content, reply_to=task.message)
         reply.metadata.__dict__["_message_id"] = reply.object_id
-        # Empty records stand for the content, which follows as objects.
         empty = message_to_proto(reply)
-        empty.content.Clear()
-        empty.content.SetInParent()
+        if reply.has_content():
+            # Empty records stand for the content, which follows as objects.
+            empty.content.Clear()
+            empty.content.SetInParent()
         objects = get_all_nested_objects(reply)
         request = runtime.PushAppMessagesRequest(messages_list=[empty], message_object_trees=[get_object_tree(reply)])
         pushed = self._ask("push-messages", request, runtime.PushAppMessagesResponse)
@@ -277,7 +294,7 @@ class SuperNode:
         )
         self._ask("confirm-message-received", confirmation, messages.ConfirmMessageReceivedResponse)
         try:
-            found = inflated(tree.object_id, pieces)
+            found = inflated(tree.object_id, pieces, _is_short_of_app if self._other_app else is_short)
         except Exception:
             # Bytes that Flower's parser fails on came from outside: they are refused.
             return RecordDict()
@@ -285,8 +302,9 @@ class SuperNode:
 
     def _pieces(self, tree: Any, node: int, run_id: int) -> dict[str, bytes]:
         pieces: dict[str, bytes] = {}
-        names, room = part_ids(tree, _MAX_OBJECTS + 1), _MESSAGE_BYTES
-        if len(names) > _MAX_OBJECTS:
+        most, room = (_MAX_APP_OBJECTS, _APP_BYTES) if self._other_app else (_MAX_OBJECTS, _MESSAGE_BYTES)
+        names = part_ids(tree, most + 1)
+        if len(names) > most:
             raise _UnreadableError
         for name in names:
             pieces[name] = self._piece(name, node, run_id)
