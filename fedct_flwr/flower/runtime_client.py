@@ -143,8 +143,7 @@ class SuperNode:
     """The SuperNode at ``address`` (``host:port``), over HTTP: signed with ``secret``, not encrypted."""
 
     def __init__(self, address: str, secret: Path, *, other_app: bool = False) -> None:
-        """Raises ConfigError if the secret cannot be read. ``other_app``: messages are those of another app than ours.
-        """
+        """``other_app``: messages are those of an app that is not ours. Raises ConfigError for an unreadable secret."""
         try:
             key = secret.read_bytes()
         except OSError:

@@ -1,7 +1,8 @@
 """The silo's agent: one process that stays, takes messages from its SuperNode, and lets answers out through the gate.
 
-It runs the ``client_app`` that is installed here. The code that comes with a message is neither written nor imported;
-its hash goes into the egress log. Nothing that goes wrong at a message ends the agent, and no text of an error leaves.
+It runs the app that is installed here: ``study_agent`` says how for co-training, ``app_agent`` for any other. The code
+that comes with a message is neither written nor imported; its hash goes into the egress log. Nothing that goes wrong at
+a message ends the agent, and no text of an error leaves.
 
 Three threads, and a fourth while a model is trained: the first waits for the signal to stop, the second talks to the
 SuperNode and decides, and the third is the ``Monitor``. Neither a hanging connection nor long training keeps the agent
@@ -11,38 +12,31 @@ from stopping, or from seeing that its approval was withdrawn.
 import contextlib
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Error, Message, RecordDict
 from threadpoolctl import ThreadpoolController
 
-from client_app.main import app
-from fedct_flwr.datasets.inspection.finding import gathered
-from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task, carried_task
-from fedct_flwr.hospital import opted_out
+from fedct_flwr.config.silo import AppSilo, SiloFolder
+from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch, Monitor
-from fedct_flwr.hospital.gate import Held
-from fedct_flwr.hospital.latest_state import NOT_APPROVED, approval_state, open_log, remember
-from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
+from fedct_flwr.hospital.latest_state import open_log, remember
+from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.hospital.log_line import about
-from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
-from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.process_end import end_process
-from fedct_flwr.silo.opening import gated, open_silo_context
-from fedct_flwr.silo.own import OwnSilo
 from fedct_flwr.silo.site import WRITING
-from fedct_flwr.text.printable import count, cut, logger, printable
-from fedct_flwr.types import DataError, FedctError, Refusal, RunError
-from fedct_flwr.wire.codec import decode_instruction
-from fedct_flwr.wire.messages import ACTION, from_record, to_record
+from fedct_flwr.text.printable import cut, logger, printable
+from fedct_flwr.types import FedctError, Refusal, RunError
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.silo import SiloConfig
 
 _POLL_SECONDS: Final = 0.2
 _AGAIN_SECONDS: Final = 0.1
@@ -57,8 +51,6 @@ _PING_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 0.1
 _GRACE_SECONDS: Final = 4.0
 """To say goodbye to the SuperNode when stopped."""
-_LEAST_ROOM: Final = 2**20
-"""Bytes that a medium must have left for an answer that is carried."""
 _HASH_DIGITS: Final = 64
 """Digits of a SHA-256. The coordinator sends it, and may send a text of any length."""
 
@@ -87,16 +79,16 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
     sentence for whatever a person at the silo should know. Raises ConfigError, DataError, or RunError if another
     process works for this silo or its egress log is not intact.
     """
-    own = OwnSilo.read(silo_file.resolve())
-    config = own.config
+    config, make = _read(silo_file.resolve())
     with (
         about(part="agent", silo=config.silo),
         open_log(config) as log,
     ):
         remember(config, log)
-        supernode = SuperNode(config.connection.supernode, config.connection.secret)
+        connection = config.connection
+        supernode = SuperNode(connection.supernode, connection.secret, other_app=isinstance(config, AppSilo))
         try:
-            agent = Agent(own, log, supernode, stop, say)
+            agent = make(log, supernode, stop, say)
             worker = threading.Thread(target=agent.run, name="agent", daemon=True)
             worker.start()
             agent.monitor.start(stop)
@@ -112,109 +104,68 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
         say("stopped")
 
 
-def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Say) -> bool:
-    """Answer one question that was carried here, through the same gate and log. Whether labels left.
+def _read(file: Path) -> "tuple[SiloFolder, Callable[[EgressLog, Asker, threading.Event, Say], Agent]]":
+    """The settings, read once, and what makes the silo's agent. Raises ConfigError, also for an app without code."""
+    content = file.read_bytes() if os.access(file, os.R_OK) else b""
+    config = SiloFolder.read_toml(file, content)
+    if isinstance(config, AppSilo):
+        from fedct_flwr.hospital.app_agent import AppAgent
 
-    The answer is a sealed file; a refusal is one too. Raises ConfigError, DataError or RunError as ``run_agent`` does,
-    and DataError for a question that was not sealed for this silo.
-    """
-    own = OwnSilo.read(silo_file)
-    config = own.config
-    question = unseal(Question, question_file, config.connection.secret)
-    content = to_record(question.payload) if question.payload else RecordDict()
-    try:
-        task = carried_task(
-            question.run, question.node, question.message_type, question.code, question.run_config, content
-        )
-    except ValueError:
-        # Flower checks the kinds of messages that are made, and not of those that come.
-        raise DataError(f"{question_file} holds a message of a kind that Flower does not have: do not answer") from None
-    with open_log(config) as log:
-        post = _AnswerFile(answer_file, digest(question_file), config.connection.secret, say)
-        agent = Agent(own, log, post, threading.Event(), say)
-        try:
-            return agent.answer(task)
-        finally:
-            agent.end()
-            remember(config, log)
+        return config, partial(AppAgent, AppAgent.watch(file, content, config), config)
+    from fedct_flwr.hospital.study_agent import StudyAgent
+    from fedct_flwr.silo.own import OwnSilo
+
+    return config, partial(StudyAgent, OwnSilo(file, content, cast("SiloConfig", config)))
 
 
-class _AnswerFile:
-    """Where the answer to a carried question goes."""
+Answer: TypeAlias = RecordDict | Error | None
+"""What goes back: records, an error of Flower's, or nothing."""
 
-    def __init__(self, path: Path, question: str, secret: Path, say: Say) -> None:
-        self.address = str(path)
-        self._path, self._question, self._secret, self._say = path, question, secret, say
 
-    def acquire(self) -> Task | None:
-        return None
+class Refusing(Protocol):
+    """What an agent asks of each gate."""
 
-    def ping(self) -> None:
-        pass
+    def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> Answer:
+        """A logged refusal; None: nothing is sent."""
 
-    def kept_alive(self, task: Task, heard: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
+    def spent(self) -> Spent:
+        """Usage of the limits so far."""
 
-    def awaits(self, task: Task) -> bool:
-        # Tried before the labels are logged as released: a full or read-only medium is seen here.
-        try:
-            # A new file of an unguessable name: a medium may hold links to files of this machine.
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".") as trial:
-                trial.write(bytes(_LEAST_ROOM))
-                trial.flush()
-        except OSError as error:
-            self._say(f"cannot write {self._path}: {error.strerror}")
-            return False
-        return True
-
-    def push(self, task: Task, content: RecordDict) -> None:
-        try:
-            seal(self._path, Answer(self._question, from_record(content)), self._secret)
-        except OSError as error:
-            raise SuperNodeError(f"cannot write {self._path}: {error.strerror}") from None
+    def answers(self) -> int:
+        """How many answers left so far."""
 
 
 class Agent:
-    """One silo at work: its records, model, gate and log, kept warm between messages."""
+    """One silo at work, with its gate and its log. A subclass says what a message is answered with."""
+
+    threads: int | None = 1
+    """Most threads of a library at work. More wait for each other, and this is not the only process here."""
 
     def __init__(
         self,
-        own: OwnSilo,
+        config: SiloFolder,
+        study: str,
+        files: FileWatch,
+        gate: Refusing,
         log: EgressLog,
         supernode: Asker,
         stop: threading.Event,
         say: Say,
     ) -> None:
-        # Before the study is read: what changes from here on shuts the gate.
-        files, config, study = FileWatch(own), own.config, own.study
-        self._own = own
-        self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(own.file)}
-        self._gate = open_gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
+        """``study``: the name of the study, or the app."""
+        self._refusing = gate
         self._supernode = supernode
         self._silo = config.silo
         self._remember = partial(remember, config, log)
         self.failed = False
         self._stop = stop
         self._tell = say
-        # Before the records are read: an id that is added meanwhile counts as not left out.
-        out = opted_out.marks(config, log.key)
-        # Warm from here on: data, public set and learner are kept by the client app.
-        with gated(own):
-            site = open_silo_context(self._context(0, 0, {})).site
-        self._terms = site.terms
         self._threads = ThreadpoolController()
-        self._status = StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
+        self._status = StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study))
         self._trouble = ""
         self._code_seen = ("", 0)
         self._looked_up = 0.0
         self.monitor = Monitor(log, config.state, files, self._status, self._say)
-        log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex(), details=site.result))
-        opted_out.keep(config.state, out, log.chain.number)
-        records, approval = count(site.private.size, "record"), approval_state(config, study, list(log.entries()))
-        self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
-            f"{config.learner.name}; {NOT_APPROVED.get(approval, approval)}")  # fmt: skip
-        for found in gathered(site.findings):
-            self._say(found.sentence)
 
     def run(self) -> None:
         """Answer messages until stopped."""
@@ -255,7 +206,7 @@ class Agent:
 
     def answer(self, task: Task) -> bool:
         """Answer one message. Whether labels left."""
-        before = self._gate.answers()
+        before = self._refusing.answers()
         self._show_code(task)
         now = time.time()
         self._status.put(working=True, since=now, asked=now)
@@ -273,64 +224,43 @@ class Agent:
             self._say(f"the answer to run {task.run_id} was not handed over: {error}")
         except Exception:
             logger.exception("An unexpected error at a message")
-        answered = self._gate.answers() != before
+        answered = self._refusing.answers() != before
         if answered:
             self._remember()
             self._settle(afterwards)
         self._status.put(working=False, since=0.0)
         return answered
 
-    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> RecordDict | None:
+    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> Answer:
         """The gate's reply; None if nothing goes back. ``afterwards`` gets work for after the reply has left."""
-        gate, run = self._gate, task.run_id
-        if task.message.metadata.message_type == f"query.{ACTION}":
-            return gate.add(task.message.content, run, task.code_hash)
-        if task.message.metadata.message_type != "train":
-            return gate.refuse(Refusal.MALFORMED, run, task.code_hash)
-        try:
-            request = gate.admit(task.message.content, run, task.code_hash)
-        except Held as held:
-            return held.record
-        number = decode_instruction(request, self._terms).round
-        self._status.put(round=number)
-        with about(round=number):
-            return self._answered(task, request, number, afterwards)
+        raise NotImplementedError
 
     def _answered(
-        self, task: Task, request: bytes, number: int, afterwards: list[Callable[[], None]]
-    ) -> RecordDict | None:
-        """The same for a question that was let in."""
-        gate, run = self._gate, task.run_id
+        self, task: Task, number: int, reply: Callable[[], Message], release: Callable[[Message], Answer]
+    ) -> Answer:
+        """The same for a question that was let in: what ``release`` makes of the ``reply``, or a refusal."""
+        gate, run = self._refusing, task.run_id
         began, before, answers = time.monotonic(), gate.spent(), gate.answers()
-        reply = self._trained(task, afterwards)
+        self._status.put(round=number)
+        replies: list[Message] = []
+        # As long as the SuperNode waits for the answer, it is heard from with each heartbeat.
+        self._in_background(
+            lambda: replies.append(reply()), lambda: self._look_up() if task.lost.is_set() else self._status.put()
+        )
         if self._stop.is_set():
-            self._say(f"stopped in round {number} of run {run}: no labels left")
+            self._say(f"stopped in round {number} of run {run}: nothing left")
             return gate.refuse(Refusal.STOPPING, run, task.code_hash)
-        if reply is None:
+        if not replies:
             return gate.refuse(Refusal.INTERNAL, run, task.code_hash)
         # An answer is logged as released only if the SuperNode still waits for it.
         if not self._supernode.awaits(task):
             task.lost.set()
             return gate.refuse(Refusal.NOT_AWAITED, run, task.code_hash, send=False)
-        answer = gate.release(reply.content, request, run, task.code_hash)
+        answer = release(replies[0])
         if gate.answers() != answers:
             sent, seconds = gate.spent().bytes - before.bytes, time.monotonic() - began
             self._say(f"round {number} of run {run}: an answer left in {sent} bytes, after {seconds:.1f} s")
         return answer
-
-    def _trained(self, task: Task, afterwards: list[Callable[[], None]]) -> Message | None:
-        """The client app's reply; None if it has none, or if the agent is to stop before it is there."""
-        context = self._context(task.run_id, task.node_id, task.run_config)
-        replies: list[Message] = []
-
-        def work() -> None:
-            with gated(self._own) as later:
-                replies.append(app(task.message, context))
-            afterwards.extend(later)
-
-        # As long as the SuperNode waits for the answer, it is heard from with each heartbeat.
-        self._in_background(work, lambda: self._look_up() if task.lost.is_set() else self._status.put())
-        return replies[0] if replies else None
 
     def _settle(self, afterwards: list[Callable[[], None]]) -> None:
         """Let the silo's own model learn, once the answer has left: no one outside waits for that, or is told."""
@@ -347,8 +277,7 @@ class Agent:
 
         def worker() -> None:
             try:
-                # Threads that wait for each other cost more than they bring, and this is not the only process here.
-                with self._threads.limit(limits=1):
+                with self._threads.limit(limits=self.threads):
                     work()
             except BaseException:
                 logger.exception("An unexpected error in the client app")
@@ -358,10 +287,6 @@ class Agent:
         threading.Thread(target=worker, name="training", daemon=True).start()
         while not done.wait(_WATCH_SECONDS) and not self._stop.is_set():
             meanwhile()
-
-    def _context(self, run: int, node: int, run_config: dict[str, bool | float | int | str]) -> Context:
-        # Fresh for each message: what lasts is in files here, and nothing goes back but the answer.
-        return Context(run, node, self._node_config, RecordDict(), run_config)
 
     def _say(self, sentence: str) -> None:
         # A full disk under the log or a closed terminal is no reason to stop answering.

@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import SiloFolder
 from fedct_flwr.files import UNREADABLE
 from fedct_flwr.hospital import link
 from fedct_flwr.hospital.link import LinkStatus
@@ -145,13 +145,13 @@ class Agent:
         return max(0.0, time.time() - begun) if self.status.working and begun else 0.0
 
 
-def read_agent(config: SiloConfig) -> Agent:
+def read_agent(config: SiloFolder) -> Agent:
     """Read ``agent.json``, look for the process that it names, and read the link's status."""
     status = read_status(config.state)
     return Agent(status, _lives(status), LinkStatus.read(status_file(config)))
 
 
-def status_file(config: SiloConfig) -> Path:
+def status_file(config: SiloFolder) -> Path:
     """Where the SuperNode's supervisor writes how the link is."""
     return config.connection.secret.with_name(link.STATUS_FILE)
 

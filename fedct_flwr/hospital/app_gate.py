@@ -79,7 +79,7 @@ def _record(name: str, record: object, form: "RecordForm") -> ArrayRecord | Metr
         values = _same_keys(record, form.config, f"in {name!r}, value")
         return ConfigRecord({key: _value(key, values[key], most) for key, most in form.config.items()})
     if form.most_bytes:
-        return _any_arrays(name, dict(record.items()), form.most_bytes)  # type: ignore[attr-defined]
+        return _any_arrays(name, dict(record.items()), form.most_bytes)
     arrays = _same_keys(record, form.arrays, f"in {name!r}, array")
     return ArrayRecord({key: Array(_array(key, arrays[key], one)) for key, one in form.arrays.items()})
 
@@ -196,7 +196,7 @@ class AppGate:
 
         return self._decided(number, run_id, code_hash)
 
-    def release(self, reply: Message, run_id: int, code_hash: str) -> Answer:
+    def release(self, reply: object, run_id: int, code_hash: str) -> Answer:
         """What to send: the reply, if it is declared, or else the refusal. Never raises."""
 
         def answer() -> RecordDict:
@@ -204,7 +204,7 @@ class AppGate:
             question, self._question = self._question, None
             if question is None or question.line.run != run_id:
                 raise Undeclared("a second reply to one message")
-            if not isinstance(reply, Message) or reply.has_error():
+            if type(reply) is not Message or not reply.has_content():
                 raise Undeclared("the app replied with an error, or with no message")
             content = declared(reply.content, self._app.replies[question.kind])
             payload = _packed(content)

@@ -31,10 +31,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedct_flwr import silo
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.query import query_digest
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files import write_atomically
+from fedct_flwr.hospital import app_code
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key
@@ -58,37 +59,42 @@ _PRIVACY: Final = "privacy"
 _SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
 
 
-def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
-    """SHA-256 (32 bytes) over all that is approved.
+def terms_digest(config: SiloFolder, study: StudyFolder | None) -> bytes:
+    """SHA-256 (32 bytes) over all that is approved. ``study`` is None for an app.
 
     That is: versions of this format and of the messages, the silo's name, the study (name, classes, columns, public
     set, test set), learner and the files of its language model, policy, privacy (where something is promised), label
     column and mapping, the text of a query, which share of the records is for testing, and to which coordinator all of
     it goes, as ``silo.toml`` writes it. Not where files or databases are, and not the records: they may grow. A test
-    file counts as one, wherever it lies. Raises LearnerError for a language model that cannot be read, and DataError
-    for such a query.
+    file counts as one, wherever it lies. Of an app: its settings, and its files. Raises LearnerError for a language
+    model that cannot be read, DataError for such a query, and AppError for such an app.
     """
-    agreed = {
+    agreed: dict[str, object] = {
         "format": [_FORMAT, VERSION],
         "silo": config.silo,
-        "study": study.digest.hex(),
-        "policy": config.policy.decides,
         "superlink": config.connection.superlink,
         # Only where there are some: what was approved before there were any stays approved.
         **({"approvers": as_hex(approvers_of(config))} if config.approvers else {}),
-        **({"records": config.records.decides} if config.records.folder else {}),
-        **({"language-model": model} if (model := language_model(config)) else {}),
-        **({"query": query_digest(config.data)} if config.data.query else {}),
-        **config.decides_model,
     }
+    if isinstance(config, SiloConfig) and study:
+        agreed |= {
+            "study": study.digest.hex(),
+            "policy": config.policy.decides,
+            **({"records": config.records.decides} if config.records.folder else {}),
+            **({"language-model": model} if (model := language_model(config)) else {}),
+            **({"query": query_digest(config.data)} if config.data.query else {}),
+            **config.decides_model,
+        }
+    elif isinstance(config, AppSilo):
+        agreed |= {"app": config.app.model_dump(mode="json"), "code": app_code.fingerprint(config.app.client)}
     return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
 
 
-def approving_digest(config: SiloConfig, study: StudyFolder) -> bytes:
-    """The digest that approves the terms as they are now; empty where a model or a query cannot be read."""
+def approving_digest(config: SiloFolder, study: StudyFolder | None) -> bytes:
+    """The digest that approves the terms as they are now; empty where a model, a query or an app cannot be read."""
     try:
         return terms_digest(config, study)
-    except (LearnerError, DataError):
+    except (LearnerError, DataError, app_code.AppError):
         return b""
 
 
@@ -142,6 +148,19 @@ def approve(
         details[_KEYS] = as_hex(approvers_of(config))
     details |= {name: value for name, value in more.items() if value}
     return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
+
+
+def approve_app(log: EgressLog, config: AppSilo, **more: object) -> LogEntry:
+    """The same for an app: the line has what is declared. Raises RunError if it cannot be written, and AppError."""
+    details: dict[str, object] = {
+        TERMS: terms_digest(config, None).hex(),
+        "superlink": config.connection.superlink,
+        "code": app_code.fingerprint(config.app.client),
+        "versions": {name: _version(name) for name in _SOFTWARE},
+        **({_KEYS: as_hex(approvers_of(config))} if config.approvers else {}),
+        **{name: value for name, value in more.items() if value},
+    }
+    return _append(log, LogEntry(Event.APPROVED, config.app.client, details=details))
 
 
 def revoke(log: EgressLog) -> LogEntry:
@@ -287,7 +306,7 @@ def _append(log: EgressLog, entry: LogEntry) -> LogEntry:
 # --- two approvers, two keys
 
 
-def approvers_now(config: SiloConfig, entries: Iterable[LogEntry]) -> dict[str, Ed25519PublicKey]:
+def approvers_now(config: SiloFolder, entries: Iterable[LogEntry]) -> dict[str, Ed25519PublicKey]:
     """The next approvers, by name: those of the last approval, or those in ``silo.toml`` if it had none.
 
     Raises ConfigError where two have the same key.
@@ -299,7 +318,7 @@ def approvers_now(config: SiloConfig, entries: Iterable[LogEntry]) -> dict[str, 
     return {name: Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)) for name, key in keys.items()}
 
 
-def approvers_of(config: SiloConfig) -> dict[str, Ed25519PublicKey]:
+def approvers_of(config: SiloFolder) -> dict[str, Ed25519PublicKey]:
     """The approvers in ``silo.toml``. Raises ConfigError where two have the same key."""
     keys = {name: load_public_key(path) for name, path in config.approvers.items()}
     if len(set(as_hex(keys).values())) < len(keys):
@@ -313,7 +332,7 @@ def as_hex(keys: Mapping[str, Ed25519PublicKey]) -> dict[str, str]:
 
 
 def sign(
-    config: SiloConfig, entries: Sequence[LogEntry], digest: bytes, by: str, key: Path | None
+    config: SiloFolder, entries: Sequence[LogEntry], digest: bytes, by: str, key: Path | None
 ) -> Mapping[str, str]:
     """Sign the terms as one of ``approvers_now``, to be approved next after the last line that approves or revokes.
 

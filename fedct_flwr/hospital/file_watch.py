@@ -7,10 +7,10 @@ within a second all the same, where no file that is lost undoes it.
 import contextlib
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from fedct_flwr.files import digest_of
 from fedct_flwr.hospital.agent_status import STALE, Shut, StatusFile, sentence_of
@@ -31,10 +31,33 @@ class FileWatch:
     decision, and what lies deeper was read once, when the agent started.
     """
 
-    def __init__(self, own: OwnSilo) -> None:
-        self._own = own
-        self._before = {**self._now(), own.file: hashlib.sha256(own.content).hexdigest()}
+    def __init__(
+        self,
+        file: Path,
+        content: bytes,
+        decides: Callable[[], Iterable[Path | None]],
+        records: Iterable[Path | None] = (),
+    ) -> None:
+        """``file`` was read as ``content``; ``decides`` names the others that decide, ``records`` those of data."""
+        self._file, self._decides, self._files_of_records = file, decides, [*filter(None, records)]
+        self._before = {**self._now(), file: hashlib.sha256(content).hexdigest()}
         self._records = self._of_records()
+
+    @classmethod
+    def of_study(cls, own: OwnSilo) -> Self:
+        """The files of a silo that co-trains."""
+        config, data, learner = own.config, own.config.data, own.config.learner
+
+        def decides() -> set[Path | None]:
+            files = {config.egress_key, *config.approvers.values(), data.test_file, data.query}
+            with contextlib.suppress(OSError):
+                files.update(config.study.iterdir())
+            with contextlib.suppress(OSError, LearnerError):
+                folder = str(learner.params.get("folder", ""))
+                files.update(located(folder).iterdir() if learner.name in LANGUAGE else ())
+            return files
+
+        return cls(own.file, own.content, decides, (data.source, data.opt_out))
 
     def unchanged(self) -> bool:
         """Whether all are as they were at the start."""
@@ -48,17 +71,10 @@ class FileWatch:
         return self._of_records() == self._records
 
     def _of_records(self) -> list[str]:
-        data = self._own.config.data
-        return [_contents(path) for path in (data.source, data.opt_out) if path]
+        return [_contents(path) for path in self._files_of_records]
 
     def _now(self) -> dict[Path, str]:
-        config, data, learner = self._own.config, self._own.config.data, self._own.config.learner
-        files = {self._own.file, config.egress_key, *config.approvers.values(), data.test_file, data.query}
-        with contextlib.suppress(OSError):
-            files.update(config.study.iterdir())
-        with contextlib.suppress(OSError, LearnerError):
-            files.update(located(str(learner.params.get("folder", ""))).iterdir() if learner.name in LANGUAGE else ())
-        return {path: _contents(path) for path in files if path}
+        return {path: _contents(path) for path in {self._file, *filter(None, self._decides())}}
 
 
 def _contents(path: Path) -> str:

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import AppSilo, SiloFolder
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.approval import approving_digest, current, has_promised_labels, put_down
@@ -30,7 +30,7 @@ from fedct_flwr.types import RunError
 _SUFFIX: Final = ".seen"
 
 
-def open_log(config: SiloConfig) -> EgressLog:
+def open_log(config: SiloFolder) -> EgressLog:
     """The silo's egress log, open for writing, with all that it had before and an approval withdrawn since.
 
     Raises ConfigError for a missing key, and RunError as ``EgressLog.open``, or if the state folder is not the latest.
@@ -55,14 +55,14 @@ def open_log(config: SiloConfig) -> EgressLog:
     return log
 
 
-def remember(config: SiloConfig, log: EgressLog) -> None:
+def remember(config: SiloFolder, log: EgressLog) -> None:
     """Note with which line the log ends."""
     if log.chain.number:
         with contextlib.suppress(OSError):
             write_atomically(_path(config), json.dumps({"line": log.chain.number, "hash": log.chain.last}).encode())
 
 
-def lost_line(config: SiloConfig) -> int:
+def lost_line(config: SiloFolder) -> int:
     """The number (from 1) of the line that is remembered, if the log does not have it; else 0."""
     try:
         seen = json.loads(_path(config).read_bytes())
@@ -77,7 +77,7 @@ def lost_line(config: SiloConfig) -> int:
         return number
 
 
-def lost_ledger(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
+def lost_ledger(config: SiloFolder, entries: Iterable[LogEntry]) -> bool:
     """Whether labels left that were charged first, by the log, and there is no ledger that was charged."""
     return has_promised_labels(entries) and not LedgerFile(config.state).used
 
@@ -101,8 +101,8 @@ NOT_APPROVED: Final[Mapping[Approval, str]] = {
 """Sentences for people, with the remedy after a colon."""
 
 
-def approval_state(config: SiloConfig, study: StudyFolder | None, entries: Sequence[LogEntry]) -> Approval:
-    """State of the approval after these lines; ``study`` is None if it cannot be read."""
+def approval_state(config: SiloFolder, study: StudyFolder | None, entries: Sequence[LogEntry]) -> Approval:
+    """State of the approval after these lines; ``study`` is None if it cannot be read, and for an app."""
     if lost_line(config) or lost_ledger(config, entries):
         return Approval.LOST
     if is_revoked(config.state):
@@ -110,8 +110,9 @@ def approval_state(config: SiloConfig, study: StudyFolder | None, entries: Seque
     approved = current(entries)
     if approved is None:
         return Approval.NONE
-    return Approval.APPROVED if study and approved == approving_digest(config, study) else Approval.CHANGED
+    known = study is not None or isinstance(config, AppSilo)
+    return Approval.APPROVED if known and approved == approving_digest(config, study) else Approval.CHANGED
 
 
-def _path(config: SiloConfig) -> Path:
+def _path(config: SiloFolder) -> Path:
     return config.egress_key.with_suffix(_SUFFIX)

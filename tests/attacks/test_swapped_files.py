@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import SiloConfig, SiloFolder
 from fedct_flwr.hospital.file_watch import FileWatch
 from fedct_flwr.silo.own import OwnSilo
 from fedct_flwr.silo.release import account_of
@@ -52,7 +52,7 @@ def test_no_reading_of_the_settings_lets_bare_labels_out(
         put(silo.file, protected)
         return found
 
-    monkeypatch.setattr(SiloConfig, "read_toml", classmethod(swapped))
+    monkeypatch.setattr(SiloFolder, "read_toml", classmethod(swapped))
     silo.start()
     silo.ask()
     outcome = silo.outcome()
@@ -66,7 +66,7 @@ def test_no_reading_of_the_settings_lets_bare_labels_out(
 @pytest.mark.parametrize("name", ["silo.toml", "study/study.toml", "study/public.csv", "test.csv", "keys/egress.key"])
 def test_other_contents_of_the_same_size_and_time_are_seen(make: Make, name: str) -> None:
     silo = make(privacy=PRIVACY)
-    files, path = FileWatch(OwnSilo.read(silo.file)), silo.folder / name
+    files, path = FileWatch.of_study(OwnSilo.read(silo.file)), silo.folder / name
     before = path.read_text("utf-8")
     put(path, before.swapcase())
     assert not files.unchanged()

@@ -12,9 +12,9 @@ import pytest
 
 from fedct_flwr.flower.runtime_client import SuperNode, carried_task
 from fedct_flwr.hospital import offline_transport
-from fedct_flwr.hospital.agent import answer_file
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.offline_transport import Answer, Carrier, Question, seal, unseal
+from fedct_flwr.hospital.study_agent import answer_file
 from fedct_flwr.types import DataError, Refusal
 from fedct_flwr.wire.messages import to_record
 from tests.hospital.agents import Silo, silos_in

@@ -7,9 +7,10 @@ import typer
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.agent import answer_file, start_agent
+from fedct_flwr.hospital.agent import start_agent
+from fedct_flwr.hospital.app_code import load
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, open_log
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_line import log_line, set_up_log
@@ -17,14 +18,15 @@ from fedct_flwr.types import ConfigError
 
 
 def start(folder: Folder = None) -> None:
-    """Run the agent: it takes questions from its SuperNode, trains, and lets approved labels out, each one logged.
+    """Run the agent: it takes questions from its SuperNode, trains, and lets approved answers out, each one logged.
 
     Stops cleanly on SIGTERM, SIGINT and SIGHUP, also in the middle of training.
     """
     file = silo_file(folder)
-    config = SiloConfig.read_toml(file)
-    # Only this of what has no effect: what else was approved before goes on.
-    config.check_promised()
+    config = SiloFolder.read_toml(file)
+    if isinstance(config, SiloConfig):
+        # Only this of what has no effect: what else was approved before goes on.
+        config.check_promised()
     check_approved(config)
     set_up_log()
     out = Output()
@@ -35,11 +37,17 @@ def start(folder: Folder = None) -> None:
     start_agent(file, say)
 
 
-def check_approved(config: SiloConfig) -> None:
-    """Raise ConfigError unless the study is approved as it is now, RunError if the log cannot be written or trusted."""
+def check_approved(config: SiloFolder) -> None:
+    """Raise ConfigError unless the study, or the app, is approved as it is now.
+
+    Raises RunError if the log cannot be written or trusted.
+    """
+    if isinstance(config, AppSilo):
+        load(config.app.client)
     # Opening it proves the log, and that no other agent is at work.
     with open_log(config):
-        found = approval_state(config, read_study(config.study), list(read_entries(config.state)))
+        study = read_study(config.study) if isinstance(config, SiloConfig) else None
+        found = approval_state(config, study, list(read_entries(config.state)))
     if found is not Approval.APPROVED:
         raise ConfigError(NOT_APPROVED[found])
 
@@ -62,6 +70,8 @@ def answer(
     if path.exists():
         raise ConfigError(f"{path} exists: carry it back, or name another file with --output")
     check_approved(config)
+    from fedct_flwr.hospital.study_agent import answer_file
+
     out = Output()
     answered = answer_file(file, question, path, out.say)
     if path.exists():
