@@ -2,6 +2,8 @@
 
 import getpass
 import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,20 +14,21 @@ from rich.text import Text
 
 from fedct_flwr import silo
 from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.cli.silo.app_page import app_sections
 from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.study_folder import differing, read_grouped, read_study, table_of
-from fedct_flwr.hospital import approval
+from fedct_flwr.hospital import app_code, approval
 from fedct_flwr.hospital.adding import check_sums
-from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
+from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.log_entry import is_revoked, read_entries
+from fedct_flwr.hospital.log_entry import LogEntry, is_revoked, read_entries
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.text.printable import in_shell, printable, quoted
 from fedct_flwr.types import ConfigError, RunError
@@ -61,16 +64,21 @@ def approve(
     """
     if yes and not reason.strip():
         raise ConfigError("--yes approves without a person who reads: give the reason for the log, --reason TEXT")
-    config = SiloConfig.read_toml(silo_file(folder))
-    by = _approver(by, reason)
+    config = SiloFolder.read_toml(silo_file(folder))
+    decision = _Decision(config, Output(as_json=json_), _approver(by, reason), reason, key, yes, despite_duplicates)
+    if isinstance(config, AppSilo):
+        _approve_app(config, decision)
+    elif isinstance(config, SiloConfig):
+        _approve_study(config, decision)
+
+
+def _approve_study(config: SiloConfig, decision: "_Decision") -> None:
     # fedct silo check makes the learner, and so tests its import path.
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
     study = read_study(config.study)
     check_sums(config, study)
     check_let_out(config.policy.kinds, study.terms)
-    out = Output(as_json=json_)
-    console = out.console
-    with out.doing("comparing the silo's records with the public set"):
+    with decision.out.doing("comparing the silo's records with the public set"):
         table = table_of(config.data, study)
         records, groups = read_grouped(config.data, study, table=table)
         if config.promises:
@@ -89,6 +97,51 @@ def approve(
                 *(f"Missing for all records, as the study allows: {quoted(name)}" for name in lacking),
                 *(f"Left out: {quoted(name)}" for name in extra),
             ]
+        more = {"duplicates_alarm": found.alarm}
+        if not decision.taken(entries, sections, found.alarm, lambda: approval.terms_digest(config, study), more):
+            return
+        result = result_of(config.data, table) if config.data.query else {}
+        # Budgets first: one that is in force lets nothing out that is not approved.
+        for promise in approval.promises_of(config).values():
+            promise.approve(study.name, approval.terms_digest(config, study))
+        approval.approve(log, config, study, found, **decision.details, result=result)
+        decision.close(log, {**more, "sections": sections})
+
+
+def _approve_app(config: AppSilo, decision: "_Decision") -> None:
+    # What cannot be imported could not answer.
+    app_code.load(config.app.client)
+    with open_log(config) as log:
+        sections = app_sections(config)
+        entries = list(read_entries(config.state))
+        if decision.taken(entries, sections, False, lambda: approval.terms_digest(config, None), {}):
+            approval.approve_app(log, config, **decision.details)
+            decision.close(log, {"sections": sections})
+
+
+@dataclass
+class _Decision:
+    """A person's decision on a page, by the options of the command. ``details`` go into the log."""
+
+    config: SiloFolder
+    out: Output
+    by: str
+    reason: str
+    key: Path | None
+    yes: bool
+    despite_duplicates: bool
+    details: dict[str, object] = field(default_factory=dict)
+
+    def taken(
+        self,
+        entries: Sequence[LogEntry],
+        sections: Mapping[str, Sequence[str]],
+        alarm: bool,
+        terms: Callable[[], bytes],
+        more: Mapping[str, object],
+    ) -> bool:
+        """Show the page and ask; whether an approval is to be written. Exits with 1 if it is declined."""
+        console, config = self.out.console, self.config
         for title, lines in sections.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
@@ -98,35 +151,36 @@ def approve(
             change = f"from {', '.join(now)} to {', '.join(then) or 'none'}"
             _show(console, f"Approvers change {change}, or their keys do: two of those before sign this.")
         console.print()
-        document: dict[str, Any] = {"approved": False, "duplicates_alarm": found.alarm, "sections": sections}
-        if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates, err=json_):
+        document: dict[str, Any] = {"approved": False, **more, "sections": sections}
+        err = self.out.as_json
+        if not _agreed(alarm, yes=self.yes, despite_duplicates=self.despite_duplicates, err=err):
             console.print("Not approved: nothing leaves.")
-            out.show(document)
+            self.out.show(document)
             raise typer.Exit(1)
         if is_revoked(config.state):
             raise RunError(
                 "the approval was revoked while you read this, so nothing was approved: run the command again"
             )
-        result = result_of(config.data, table) if config.data.query else {}
-        details: dict[str, object] = {"by": by, "reason": reason, "result": result}
+        self.details = {"by": self.by, "reason": self.reason}
         if approvers:
-            details["approvers"] = signed = approval.sign(
-                config, entries, approval.terms_digest(config, study), by, key
-            )
+            self.details["approvers"] = signed = approval.sign(config, entries, terms(), self.by, self.key)
             if not signed:
                 console.print(
-                    f"Signed by {by}. Nothing leaves before a second approver has signed the same.", markup=False
+                    f"Signed by {self.by}. Nothing leaves before a second approver has signed the same.", markup=False
                 )
-                out.show(document)
-                return
-        # Budgets first: one that is in force lets nothing out that is not approved.
-        for promise in approval.promises_of(config).values():
-            promise.approve(study.name, approval.terms_digest(config, study))
-        approval.approve(log, config, study, found, **details)
-        remember(config, log)
-    console.print("Approved, and written into the egress log.")
-    console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")
-    out.show({**document, "approved": True})
+                self.out.show(document)
+                return False
+        return True
+
+    def close(self, log: EgressLog, document: Mapping[str, Any]) -> None:
+        """Say that it is approved, and what comes next."""
+        remember(self.config, log)
+        console = self.out.console
+        console.print("Approved, and written into the egress log.")
+        console.print(
+            "Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)"
+        )
+        self.out.show({"approved": True, **document})
 
 
 def _approver(by: str, reason: str) -> str:
@@ -151,9 +205,9 @@ def _show(console: Console, line: str) -> None:
         console.print(Padding(part, (0, 0, 0, _FURTHER if number else _IN), expand=False))
 
 
-def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool, err: bool) -> bool:
+def _agreed(alarm: bool, *, yes: bool, despite_duplicates: bool, err: bool) -> bool:
     """Ask. An alarm is not passed by the way: who wants that types it out. Raises ConfigError for ``--yes`` alone."""
-    if found.alarm and not despite_duplicates:
+    if alarm and not despite_duplicates:
         if yes:
             raise ConfigError(
                 "records of this silo seem to be in the public set, so labels on it tell about its patients: ask the "
@@ -171,7 +225,7 @@ def revoke(
 ) -> None:
     """Withdraw the approval at once, also while the agent is at work. Released labels cannot be called back."""
     silo = silo_file(folder)
-    config, out = SiloConfig.read_toml(silo), Output()
+    config, out = SiloFolder.read_toml(silo), Output()
     # Revoked is revoked, even if the log cannot be read.
     if is_revoked(config.state) or not _is_approved(config.state):
         out.say("Nothing is approved: nothing leaves.")

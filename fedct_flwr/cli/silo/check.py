@@ -13,6 +13,7 @@ from fedct_flwr.cli.silo import checks_records as records
 from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.folder import Folder, silo_file
+from fedct_flwr.config.silo import AppSilo
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.types import FedctError
@@ -85,6 +86,14 @@ CHECKS: Final = (
     Check("link", checks.link),
 )
 
+_APP = Check("app", checks.app, fix="install it where the agent runs, or correct client under [app]")
+_OF_ANY = (
+    checks.packages, checks.settings, checks.disk, checks.egress_key, checks.egress_log, checks.approval, checks.modes,
+    checks.link,
+)  # fmt: skip
+APP_CHECKS: Final = (_APP, *(one for one in CHECKS if one.look in _OF_ANY))
+"""The checks of a silo that runs an app."""
+
 # Checks for the SuperNode. An agent in a container has no way out, no node key and no ca.crt.
 NETWORK_CHECKS: Final = (
     Check("node key", checks.node_key, "it is missing or no ECDSA P-384 key", "put back the one of fedct silo init"),
@@ -92,6 +101,14 @@ NETWORK_CHECKS: Final = (
     Check("coordinator", checks.coordinator, "ca.crt, or client.crt with its key, cannot be used", NO_KIT),
     Check("SuperNode", checks.supernode),
 )
+
+
+def is_app(silo: Silo) -> bool:
+    """Whether the silo runs an app; not where its settings cannot be read."""
+    try:
+        return isinstance(silo.place, AppSilo)
+    except Unread:
+        return False
 
 
 def check(
@@ -114,7 +131,7 @@ def check(
     small counts: it is safe to e-mail. Exit code 3 if anything is bad.
     """
     out, silo, found = Output(as_json=json_), Silo(silo_file(folder)), list[Finding]()
-    for one in CHECKS if offline else (*CHECKS, *NETWORK_CHECKS):
+    for one in (*(APP_CHECKS if is_app(silo) else CHECKS), *(() if offline else NETWORK_CHECKS)):
         with out.doing(f"looking at: {one.title}"):
             findings = list(one.findings(silo))
         if not json_:

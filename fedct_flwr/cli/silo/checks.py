@@ -23,7 +23,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -35,9 +35,10 @@ from fedct_flwr.cli.certificates import days_left
 from fedct_flwr.cli.findings import Finding, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config.settings import split_address
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
+from fedct_flwr.hospital.app_code import load
 from fedct_flwr.hospital.approval import promises_of
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, public_key_path
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, lost_ledger, lost_line
@@ -81,9 +82,14 @@ class Silo:
         """Trained, once the check of it has done that."""
 
     @cached_property
+    def place(self) -> SiloFolder:
+        """The settings that every silo has."""
+        return self.read("silo.toml", lambda: SiloFolder.read_toml(self.file))
+
+    @cached_property
     def config(self) -> SiloConfig:
-        """The settings."""
-        return self.read("silo.toml", lambda: SiloConfig.read_toml(self.file))
+        """The settings of a silo that co-trains."""
+        return cast("SiloConfig", self.place)
 
     @cached_property
     def study(self) -> StudyFolder:
@@ -140,7 +146,7 @@ def packages(_: Silo) -> Iterator[Finding]:
 def settings(silo: Silo) -> Iterator[Finding]:
     """Whether ``silo.toml`` can be read."""
     try:
-        yield good(f"silo.toml: silo {silo.config.silo}")
+        yield good(f"silo.toml: silo {silo.place.silo}")
     except Unread:
         # The reason may quote the mapping, in which labels stand as the hospital writes them.
         yield bad("silo.toml cannot be read", "fedct silo status says what is wrong")
@@ -148,11 +154,19 @@ def settings(silo: Silo) -> Iterator[Finding]:
 
 def disk(silo: Silo) -> Iterator[Finding]:
     """Room for the log and the model: what cannot be logged is not released."""
-    state = silo.config.state
+    state = silo.place.state
     free = shutil.disk_usage(next(folder for folder in (state, *state.parents) if folder.exists())).free // _MEGABYTE
     message = f"disk: {free:,} MB are free where the log and the model are kept"
     fix = f"make room, at least {_LEAST_DISK} MB: what cannot be logged stays here"
     yield good(message) if free >= _LEAST_DISK else bad(message, fix)
+
+
+def app(silo: Silo) -> Iterator[Finding]:
+    """Whether the app can be imported, here and now."""
+    config = silo.place
+    if isinstance(config, AppSilo):
+        load(config.app.client)
+        yield good(f"app: {config.app.client} is imported, and answers {', '.join(config.app.replies)}")
 
 
 # --- keys and the log
@@ -160,7 +174,7 @@ def disk(silo: Silo) -> Iterator[Finding]:
 
 def egress_key(silo: Silo) -> Iterator[Finding]:
     """The key that signs the log, and its public half."""
-    path = silo.config.egress_key
+    path = silo.place.egress_key
     if load_egress_key(path).public_key() == load_public_key(public_key_path(path)):
         yield good(f"egress key: {silo.shown(path)} and its public half")
     else:
@@ -169,7 +183,7 @@ def egress_key(silo: Silo) -> Iterator[Finding]:
 
 def egress_log(silo: Silo) -> Iterator[Finding]:
     """Whether the log of all that left is intact."""
-    config = silo.config
+    config = silo.place
     verdict = verify_log(config.state, load_public_key(public_key_path(config.egress_key)), config.silo)
     if line := lost_line(config):
         yield bad(
@@ -191,7 +205,7 @@ def egress_log(silo: Silo) -> Iterator[Finding]:
 
 def node_key(silo: Silo) -> Iterator[Finding]:
     """The SuperNode's key, by which the coordinator knows this silo."""
-    path = silo.config.connection.node_key
+    path = silo.place.connection.node_key
     wrong = "is no ECDSA P-384 key"
     key: ec.EllipticCurvePrivateKey = loaded(
         path, partial(load_ssh_private_key, password=None), ec.EllipticCurvePrivateKey, wrong
@@ -204,7 +218,7 @@ def node_key(silo: Silo) -> Iterator[Finding]:
 
 def modes(silo: Silo) -> Iterator[Finding]:
     """Whether other users of the machine can read what they must not."""
-    config, secret = silo.config, silo.config.connection.secret
+    config, secret = silo.place, silo.place.connection.secret
     if not secret.is_file() or not secret.stat().st_size:
         yield bad(f"secret: {silo.shown(secret)} is missing or empty", "make the silo's folder with fedct silo init")
     exposed = [path for path in (config.egress_key, config.connection.node_key, secret) if _open_to_others(path)]
@@ -223,10 +237,11 @@ def _open_to_others(path: Path) -> bool:
 
 
 def approval(silo: Silo) -> Iterator[Finding]:
-    """Whether the study is approved as it is now."""
-    found = approval_state(silo.config, silo.study, list(read_entries(silo.config.state)))
+    """Whether the study, or the app, is approved as it is now."""
+    is_app = isinstance(silo.place, AppSilo)
+    found = approval_state(silo.place, None if is_app else silo.study, list(read_entries(silo.place.state)))
     if found is Approval.APPROVED:
-        yield good("approval: the study is approved as it is now")
+        yield good(f"approval: the {'app' if is_app else 'study'} is approved as it is now")
     else:
         message, _, fix = NOT_APPROVED[found].partition(": ")
         yield warning(f"approval: {message}", fix)
@@ -304,7 +319,7 @@ def students(silo: Silo) -> Iterator[Finding]:
 
 def certificates(silo: Silo) -> Iterator[Finding]:
     """The coordinator's certificate authority, and what opens its gateway. Only the gateway knows whether it asks."""
-    connection = silo.config.connection
+    connection = silo.place.connection
     for what, path, fix in (
         ("certificate", connection.ca_certificate, "ask the coordinator for a new ca.crt"),
         ("client certificate", connection.client_certificate, NO_KIT),
@@ -322,7 +337,7 @@ def certificates(silo: Silo) -> Iterator[Finding]:
 
 def coordinator(silo: Silo) -> Iterator[Finding]:
     """A real TLS connection to the SuperLink with that certificate, the way Flower's client makes it."""
-    connection = silo.config.connection
+    connection = silo.place.connection
     address = connection.superlink
     context = ssl.create_default_context(cafile=str(connection.ca_certificate))
     if connection.client_certificate.exists():
@@ -356,7 +371,7 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
 
 def link(silo: Silo) -> Iterator[Finding]:
     """Whether agent and SuperNode may be apart: between them is plain HTTP. Makes no connection."""
-    address = silo.config.connection.supernode
+    address = silo.place.connection.supernode
     host = split_address(address)[0]
     try:
         near = ipaddress.ip_address(host).is_loopback
@@ -373,7 +388,7 @@ def link(silo: Silo) -> Iterator[Finding]:
 
 def supernode(silo: Silo) -> Iterator[Finding]:
     """Whether the SuperNode listens for its agent. ``fedct silo status`` shows the work of both."""
-    address = silo.config.connection.supernode
+    address = silo.place.connection.supernode
     try:
         socket.create_connection(split_address(address), timeout=_SECONDS).close()
         yield good(f"SuperNode: it listens at {address}")

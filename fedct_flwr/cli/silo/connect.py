@@ -15,7 +15,7 @@ import typer
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config.settings import split_address
-from fedct_flwr.config.silo import Connection, SiloConfig
+from fedct_flwr.config.silo import Connection, SiloConfig, SiloFolder
 from fedct_flwr.flower.runtime_client import SuperNode
 from fedct_flwr.hospital import supervisor
 from fedct_flwr.hospital.agent_status import status_file
@@ -47,7 +47,7 @@ def connect(
     cleanly on SIGTERM, SIGINT and SIGHUP. Exit code 2 if its port is taken or its certificate refused.
     The agent calls it by plain HTTP with a shared secret: keep both on one machine, or on a network of their own.
     """
-    config = SiloConfig.read_toml(silo_file(folder))
+    config = SiloFolder.read_toml(silo_file(folder))
     connection = config.connection
     for path, remedy in (
         (connection.ca_certificate, "ask the coordinator for ca.crt"),

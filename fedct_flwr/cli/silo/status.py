@@ -6,7 +6,7 @@ import typer
 
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import SiloFolder
 from fedct_flwr.hospital.agent_status import read_agent
 from fedct_flwr.hospital.log_entry import Event, is_revoked, read_entries
 from fedct_flwr.types import FedctError
@@ -24,16 +24,16 @@ def status(
 ) -> None:
     """Show what the agent does, what has left, and what is left of the limits."""
     file = silo_file(folder)
-    config = SiloConfig.read_toml(file)
+    config = SiloFolder.read_toml(file)
     if healthy:
         raise typer.Exit(0 if read_agent(config).healthy and may_leave(config) else 1)
-    from fedct_flwr.cli.silo.status_report import facts, study_of, table
+    from fedct_flwr.cli.silo.status_report import report_of, table
 
-    report = facts(config, study_of(config))
+    report = report_of(config)
     Output(as_json=json_).show(report, table(report))
 
 
-def may_leave(config: SiloConfig) -> bool:
+def may_leave(config: SiloFolder) -> bool:
     """Whether an approval is in force. That it covers today's files is the agent's to see: it shuts."""
     try:
         decisions = [

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,7 +21,7 @@ from fedct_flwr import silo
 from fedct_flwr.cli.certificates import days_of
 from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
@@ -56,19 +57,56 @@ def _told(read: Callable[[], _T]) -> _T | None:
         return None
 
 
-def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
-    """All that there is to say, as JSON takes it; ``study`` is None if it cannot be read."""
-    agent = agent_status.read_agent(config)
+def report_of(config: SiloFolder) -> dict[str, Any]:
+    """All that there is to say of a silo that co-trains, or of one with an app."""
+    if isinstance(config, SiloConfig):
+        return facts(config, study_of(config))
+    return _app_facts(config) if isinstance(config, AppSilo) else {}
+
+
+def _app_facts(config: AppSilo) -> dict[str, Any]:
     logged = _told(lambda: list(read_entries(config.state)))
     entries = logged or []
-    refused = [entry for entry in entries if entry.event is Event.REFUSED]
+    admitted = [entry for entry in entries if entry.event is Event.ADMITTED]
+    first = {entry.run: entry.time[:10] for entry in reversed(admitted)}
+    today = datetime.now(UTC).date().isoformat()
+    last = admitted[-1].run if admitted else 0
+    runs = sum(day == today for day in first.values())
+    return {
+        **_common(config, None, logged),
+        "app": config.app.client,
+        "used": {"runs_today": runs, "messages_of_last_run": sum(entry.run == last for entry in admitted)},
+        "limits": {"runs_today": config.app.runs_a_day, "messages_of_last_run": config.app.messages_a_run},
+        "sent": {"replies": sum(entry.event is Event.RELEASED for entry in entries), "bytes": spent(entries).bytes},
+    }
+
+
+def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
+    """All that there is to say, as JSON takes it; ``study`` is None if it cannot be read."""
+    logged = _told(lambda: list(read_entries(config.state)))
+    entries = logged or []
     public = study.public.fingerprint.hex() if study else ""
     used = spent(entry for entry in entries if study and (entry.study, entry.public) == (study.name, public))
     policy = config.policy
     return {
-        "silo": config.silo,
+        **_common(config, study, logged),
         "study": study.name if study else None,
         "public": public or None,
+        "kinds": list(policy.kinds),
+        **_limits(policy, used),
+        "at_once": {"consensus_weight": policy.max_consensus_weight},
+        **({"records": _over_studies(config, folder)} if (folder := config.records.folder) else {}),
+        **dict(_budgets(config, study)),
+        "judgment": _judgment(config, study),
+    }
+
+
+def _common(config: SiloFolder, study: StudyFolder | None, logged: list[LogEntry] | None) -> dict[str, Any]:
+    """The part that each silo has; ``logged`` is None for a log that cannot be read."""
+    agent, entries = agent_status.read_agent(config), logged or []
+    refused = [entry for entry in entries if entry.event is Event.REFUSED]
+    return {
+        "silo": config.silo,
         "approval": _approval(config, study, entries),
         "agent": {
             **asdict(agent.status),
@@ -83,12 +121,6 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "log": {"readable": logged is not None, "lines": len(entries)},
         # Of the disk with the state folder, or with the folder where that is missing.
         "free_bytes": shutil.disk_usage(next(p for p in (config.state, *config.state.parents) if p.exists())).free,
-        "kinds": list(policy.kinds),
-        **_limits(policy, used),
-        "at_once": {"consensus_weight": policy.max_consensus_weight},
-        **({"records": _over_studies(config, folder)} if (folder := config.records.folder) else {}),
-        **dict(_budgets(config, study)),
-        "judgment": _judgment(config, study),
         "certificate_days": _certificate_days(config),
         "refused": Counter(entry.reason for entry in refused),
         "refusals": [
@@ -98,7 +130,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     }
 
 
-def _certificate_days(config: SiloConfig) -> dict[str, int]:
+def _certificate_days(config: SiloFolder) -> dict[str, int]:
     """Of those that this process can read: an agent's container has none."""
     paths = {"client": config.connection.client_certificate, "authority": config.connection.ca_certificate}
     return {name: days for name, path in paths.items() if (days := days_of(path)) is not None}
@@ -111,7 +143,7 @@ def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | No
     }
 
 
-def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
+def _approval(config: SiloFolder, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
     found, line = approval_state(config, study, entries), in_force(entries)
     return {"state": found, **({"time": line.time} if line and found in _DATED else {})}
 
@@ -164,9 +196,12 @@ def _words(reason: str) -> str:
 def table(report: dict[str, Any]) -> Table:
     """The facts for people."""
     result = Table.grid(padding=(0, 2))
-    approval, agent, kinds = report["approval"], report["agent"], [kind_in_policy(name) for name in report["kinds"]]
+    approval, agent, kinds = report["approval"], report["agent"], [*map(kind_in_policy, report.get("kinds", ()))]
     result.add_row("silo", f"[bold]{escape(report['silo'])}[/]")
-    result.add_row("study", escape(report["study"] or "cannot be read: fedct silo check"))
+    if "app" in report:
+        result.add_row("app", escape(report["app"]))
+    else:
+        result.add_row("study", escape(report["study"] or "cannot be read: fedct silo check"))
     wrong = NOT_APPROVED.get(approval["state"])
     style = "bold red" if approval["state"] == Approval.LOST else "yellow"
     result.add_row("approval", f"[{style}]{wrong}[/]" if wrong else f"[green]approved[/] on {_when(approval['time'])}")
@@ -179,10 +214,10 @@ def table(report: dict[str, Any]) -> Table:
         result.add_row("coordinator", f"[bold red]{escape(link.sentence)}[/]" if link.silent else answered)
     if agent["asked"]:
         result.add_row("last question", f"{span(time.time() - agent['asked'])} ago")
-    if report["kinds"] != ["hard"]:
+    if report.get("kinds", ["hard"]) != ["hard"]:
         result.add_row("may leave", "; ".join(words_of(kind).in_short for kind in kinds))
     for name, limit in report["limits"].items():
-        result.add_row(name, _used(report["used"][name], limit))
+        result.add_row(name.replace("_", " "), _used(report["used"][name], limit))
     for line in _shared(report["records"]) if "records" in report else ():
         result.add_row("all studies", line)
     for of in dict.fromkeys(kind.of for kind in kinds if kind.for_numbers):
@@ -193,9 +228,11 @@ def table(report: dict[str, Any]) -> Table:
             if others := report[budget]["others"]:
                 together = f"epsilon {report[budget]['together']:.3g} spent {of}"
                 result.add_row("all studies", f"{together}, with {count(others, 'other')}")
-    if report["judgment"]:
+    if report.get("judgment"):
         for name, line in _judged(report["judgment"]):
             result.add_row(name, escape(line))
+    if "sent" in report:
+        result.add_row("sent", f"{report['sent']['replies']:,} replies, {report['sent']['bytes']:,} bytes")
     log = f"lines: {report['log']['lines']:,}" if report["log"]["readable"] else "[bold red]cannot be read[/]"
     result.add_row("log", f"{log}; proof: fedct silo verify")
     if report["free_bytes"] < FEW_BYTES:
@@ -282,10 +319,10 @@ def metrics(
 
     A timer can write them for node_exporter's textfile collector.
     """
-    config = SiloConfig.read_toml(silo_file(folder))
+    config = SiloFolder.read_toml(silo_file(folder))
 
     def document() -> dict[str, Any]:
-        report = facts(config, study_of(config))
+        report = report_of(config)
         # The silo's judgment is for its people alone; the last refusals are counted by reason already.
         return {name: value for name, value in report.items() if name not in ("judgment", "refusals")}
 

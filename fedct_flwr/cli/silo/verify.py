@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import SiloConfig, SiloFolder
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
@@ -48,7 +48,7 @@ def verify(
     since = since.strip().lower()
     if since and not _HASH.fullmatch(since):
         raise ConfigError(f"--since {since!r} is no hash of a line: give the 64 digits that were written down")
-    config = SiloConfig.read_toml(silo_file(folder))
+    config = SiloFolder.read_toml(silo_file(folder))
     public_key = load_public_key(key or public_key_path(config.egress_key))
     out, log = Output(as_json=json_), config.state / LOG_FILE
     with out.doing("proving line by line"):
@@ -101,7 +101,7 @@ def verify(
         raise _missing(config, missing)
 
 
-def _verdict(config: SiloConfig, public_key: Ed25519PublicKey) -> Verdict:
+def _verdict(config: SiloFolder, public_key: Ed25519PublicKey) -> Verdict:
     """The proof of the log, which has the line that is remembered next to the key, too."""
     verdict = verify_log(config.state, public_key, config.silo)
     if verdict.intact and (line := lost_line(config)):
@@ -116,7 +116,7 @@ def _broken(verdict: Verdict) -> RunError:
     return RunError(f"the egress log is not intact{', ' if verdict.bad_line else ': '}{verdict.sentence}")
 
 
-def _missing(config: SiloConfig, number: int) -> RunError:
+def _missing(config: SiloFolder, number: int) -> RunError:
     folder, what = config.state / FOLDER, count(number, "released message")
     return RunError(f"{folder} lacks {what} of which the log has the digest: restore the folder from a backup")
 
