@@ -97,7 +97,11 @@ class RuntimeApi:
         whole = inflate_object_from_contents(name, pieces)
         assert isinstance(whole, Message)
         self.state.delete_messages(message_ids=[name, bare.metadata.reply_to_message_id])
-        return make_message(bare.metadata, whole.content)
+        return make_message(
+            bare.metadata,
+            whole.content if whole.has_content() else None,
+            None if whole.has_content() else whole.error,
+        )
 
     def tasks(self) -> list[Any]:
         return list(self.state.get_tasks())
