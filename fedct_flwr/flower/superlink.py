@@ -14,6 +14,7 @@ API: push_messages trusts src_node_id and times of the message".
 import hashlib
 import importlib
 import math
+import os
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -31,6 +32,8 @@ from fedct_flwr.text.printable import logger
 COMMAND: Final = (sys.executable, "-P", "-m", "fedct_flwr.flower.superlink")
 """Without options."""
 _PROGRAM: Final = "flower-superlink"
+MOST_PARTS_VARIABLE: Final = "FEDCT_MOST_PARTS"
+"""In the environment: most parts of one answer, where other apps than ours send more; two for each array, and six."""
 _QUESTIONS: Final = 8
 """A silo's last questions, whose parts it may fetch. A SuperNode fetches one before it asks for the next."""
 
@@ -38,7 +41,8 @@ _QUESTIONS: Final = 8
 class Isolation:
     """Wraps Flower's handlers. Questions from before a restart of the SuperLink are asked again."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_parts: int = MOST_PARTS) -> None:
+        self._most_parts = most_parts
         self._own: defaultdict[int, deque[frozenset[str]]] = defaultdict(lambda: deque(maxlen=_QUESTIONS))
 
     def install(self) -> None:
@@ -67,9 +71,9 @@ class Isolation:
                 "node %d sent an answer of another node, or without a time: it counts nothing", request.node.node_id
             )
             return fleet.PushMessagesResponse(results={metadata.message_id: 0})
-        parts = part_ids(request.message_object_trees[0], MOST_PARTS + 1)
+        parts = part_ids(request.message_object_trees[0], self._most_parts + 1)
         answer = fleet.PushMessagesResponse(reconnect=fleet.Reconnect(reconnect=5), results={metadata.message_id: 0})
-        if len(parts) > MOST_PARTS:
+        if len(parts) > self._most_parts:
             return answer
         try:
             answer = flowers(request=request, state=state)
@@ -95,7 +99,7 @@ class Isolation:
 
 def main() -> None:
     """Run ``flower-superlink``."""
-    Isolation().install()
+    Isolation(int(os.environ.get(MOST_PARTS_VARIABLE, MOST_PARTS))).install()
     (program,) = entry_points(group="console_scripts", name=_PROGRAM)
     sys.argv[0] = _PROGRAM
     program.load()()

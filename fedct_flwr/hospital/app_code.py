@@ -27,15 +27,15 @@ def files_of(client: str) -> dict[str, Path]:
         spec = find_spec(top)
     except (ImportError, ValueError):
         spec = None
-    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    folders = [*map(Path, (spec and spec.submodule_search_locations) or ())]
     found = {
         f"{number}/{path.relative_to(folder).as_posix()}": path
         for number, folder in enumerate(folders)
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    if spec and spec.origin and Path(spec.origin).is_file():
-        found.setdefault(Path(spec.origin).name, Path(spec.origin))
+    if not folders and spec and spec.origin and Path(spec.origin).is_file():
+        found[Path(spec.origin).name] = Path(spec.origin)
     if not found:
         raise _cannot(client, f"there is no module {top!r}")
     return found

@@ -188,6 +188,9 @@ class Deployment:
     def start_silo(self, silo: SiloFolder) -> None:
         """Start its SuperNode and its agent."""
         self.start_supernode(silo)
+        self.start_agent(silo)
+
+    def start_agent(self, silo: SiloFolder) -> None:
         self.start(f"agent {silo.folder.name}", [str(BIN / "fedct"), "silo", "start", str(silo.folder)])
 
     def start_supernode(self, silo: SiloFolder) -> None:
