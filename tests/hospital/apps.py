@@ -82,11 +82,12 @@ class AppOnDisk:
         (folder / "connection").mkdir(exist_ok=True)
         create_node_key(self.config.connection.node_key)
         self.config.connection.secret.write_text(secrets.token_hex(32))
+        self.config.connection.secret.chmod(0o600)
 
     def write(self, app: dict[str, Any], **more: Any) -> None:
         """Write ``silo.toml`` for this app."""
-        data = {"data": str(self.folder / "data.csv")}
-        settings = {"silo": self.name, "connection": self._connection, "app": {**app, "data": data}, **more}
+        given = {"data": {"data": str(self.folder / "data.csv")}, **app}
+        settings = {"silo": self.name, "connection": self._connection, "app": given, **more}
         self.file.write_text(tomli_w.dumps(settings), "utf-8")
 
     @property

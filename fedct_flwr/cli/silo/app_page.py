@@ -1,20 +1,25 @@
 """The page that a person reads before approving a Flower app: what may leave by ``[app.replies]``, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fedct_flwr.config.app import RecordForm
 from fedct_flwr.config.silo import AppSilo
 from fedct_flwr.hospital.app_code import fingerprint
+from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.text.printable import count, quoted
 
 _MOST_ARRAYS: Final = 20
 """Arrays of a record that the page names: more would push its beginning off the screen."""
 
 
-def app_sections(config: AppSilo) -> dict[str, list[str]]:
-    """All that is to be known before an app is approved: titles, and sentences below them. Raises AppError."""
+def app_sections(config: AppSilo, entries: Sequence[LogEntry]) -> dict[str, list[str]]:
+    """All that is to be known before an app is approved: titles, and sentences below them. Raises AppError.
+
+    ``entries`` are the log's lines so far.
+    """
     app, most = config.app, config.app.most_bytes
+    left = sum(entry.event is Event.RELEASED for entry in entries)
     a_run = app.messages_a_run * most
     return {
         "The app": [
@@ -34,6 +39,10 @@ def app_sections(config: AppSilo) -> dict[str, list[str]]:
             f"{count(app.messages_a_run, 'message')} a run are answered: {a_run:,} bytes a run",
             f"{count(app.runs_a_day, 'run')} a day (UTC) may begin: {app.runs_a_day * a_run:,} bytes",
             "A message counts as soon as it is let in. No limit holds over all days",
+            f"So far {count(left, 'message')} left, by this silo's log"
+            if entries
+            else "There is no egress log here yet. If this silo has worked before, decline: its state folder is not "
+            "mounted, or not restored",
         ],
         "What does not leave": [
             "Any other record, key, dtype, shape or number out of its range; texts of errors; what the app prints",

@@ -112,8 +112,8 @@ def _approve_app(config: AppSilo, decision: "_Decision") -> None:
     # What cannot be imported could not answer.
     app_code.load(config.app.client)
     with open_log(config) as log:
-        sections = app_sections(config)
         entries = list(read_entries(config.state))
+        sections = app_sections(config, entries)
         if decision.taken(entries, sections, False, lambda: approval.terms_digest(config, None), {}):
             approval.approve_app(log, config, **decision.details)
             decision.close(log, {"sections": sections})
