@@ -13,20 +13,24 @@ from fedct_flwr.text.printable import suggest
 MOST_BYTES: Final = 1 << 30
 """Most bytes of one message."""
 NUMBER_BYTES: Final = 8
-_CLIENT: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-_TYPE: Final = re.compile(r"(train|evaluate|query)(\.[A-Za-z_]\w*)?")
 
 
-def _client(name: str) -> str:
-    if not _CLIENT.fullmatch(name):
-        raise ValueError("write 'module:attribute', such as 'hospital.client_app:app'")
-    return name
+def _of_form(pattern: str, words: str) -> AfterValidator:
+    def check(name: str) -> str:
+        if not re.fullmatch(pattern, name, re.ASCII):
+            raise ValueError(words)
+        return name
+
+    return AfterValidator(check)
 
 
-def _message_type(name: str) -> str:
-    if not _TYPE.fullmatch(name):
-        raise ValueError("a type of Flower's messages is 'train', 'evaluate' or 'query', perhaps with '.action' behind")
-    return name
+_CLIENT: Final = _of_form(
+    r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", "write 'module:attribute', such as 'hospital.client_app:app'"
+)
+_TYPE: Final = _of_form(
+    r"(train|evaluate|query)(\.[A-Za-z_]\w*)?",
+    "a type of Flower's messages is 'train', 'evaluate' or 'query', perhaps with '.action' behind",
+)
 
 
 class _Form(Settings):
@@ -96,7 +100,7 @@ class RecordForm(_Form):
 class AppSettings(Settings):
     """A Flower app in place of co-training. It is imported by name, and runs with all rights of the agent."""
 
-    client: Annotated[str, AfterValidator(_client)]
+    client: Annotated[str, _CLIENT]
     """The ClientApp as 'module:attribute', installed where the agent runs."""
     messages_a_run: int = Field(ge=1, le=MAX_INT)
     """Most messages of one run that are answered. One counts as soon as it is let in."""
@@ -104,7 +108,7 @@ class AppSettings(Settings):
     """Most runs that begin on one day (UTC)."""
     data: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """The app's node config (``context.node_config``), such as where the records are."""
-    replies: dict[Annotated[str, AfterValidator(_message_type)], dict[VisibleName, RecordForm]]
+    replies: dict[Annotated[str, _TYPE], dict[VisibleName, RecordForm]]
     """For each type of message that is answered: the records of its reply, by name."""
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from flwr.app import Error, Message, RecordDict
 from threadpoolctl import ThreadpoolController
@@ -28,7 +28,6 @@ from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch, Monitor
 from fedct_flwr.hospital.latest_state import open_log, remember
-from fedct_flwr.hospital.log_entry import Spent
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.site import WRITING
@@ -37,6 +36,8 @@ from fedct_flwr.types import FedctError, Refusal, RunError
 
 if TYPE_CHECKING:
     from fedct_flwr.config.silo import SiloConfig
+    from fedct_flwr.hospital.app_gate import AppGate
+    from fedct_flwr.hospital.gate import Gate
 
 _POLL_SECONDS: Final = 0.2
 _AGAIN_SECONDS: Final = 0.1
@@ -122,19 +123,6 @@ Answer: TypeAlias = RecordDict | Error | None
 """What goes back: records, an error of Flower's, or nothing."""
 
 
-class Refusing(Protocol):
-    """What an agent asks of each gate."""
-
-    def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> Answer:
-        """A logged refusal; None: nothing is sent."""
-
-    def spent(self) -> Spent:
-        """Usage of the limits so far."""
-
-    def answers(self) -> int:
-        """How many answers left so far."""
-
-
 class Agent:
     """One silo at work, with its gate and its log. A subclass says what a message is answered with."""
 
@@ -146,7 +134,7 @@ class Agent:
         config: SiloFolder,
         study: str,
         files: FileWatch,
-        gate: Refusing,
+        gate: "Gate | AppGate",
         log: EgressLog,
         supernode: Asker,
         stop: threading.Event,

@@ -12,7 +12,7 @@ import io
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -147,15 +147,6 @@ def _packed(content: RecordDict) -> bytes:
     return found
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A message that was let in, and has had no reply."""
-
-    kind: str
-    line: LogEntry
-    content: bytes
-
-
 class AppGate:
     """Decides which replies of an app leave one silo.
 
@@ -170,7 +161,8 @@ class AppGate:
         self._spent, self._answers = Spent(), 0
         self._messages: dict[int, int] = {}
         self._began: dict[int, str] = {}
-        self._question: _Question | None = None
+        self._question: tuple[LogEntry, bytes] | None = None
+        """The message that was let in and has had no reply: its line, and its content."""
         log.follow(self._count)
 
     def admit(self, message: Message, run_id: int, code_hash: str) -> int | Error:
@@ -186,12 +178,10 @@ class AppGate:
                 raise Refused(Refusal.LIMIT)
             if not sent and sum(day == today for day in self._began.values()) >= self._app.runs_a_day:
                 raise Refused(Refusal.LIMIT)
-            line = self._line(
-                Event.ADMITTED, run_id, code_hash, round=sent + 1, kind=kind,
-                request=hashlib.sha256(content).hexdigest(),
-            )  # fmt: skip
+            asked = hashlib.sha256(content).hexdigest()
+            line = self._line(Event.ADMITTED, run_id, code_hash, round=sent + 1, kind=kind, request=asked)
             self._append(line)
-            self._question = _Question(kind, line, content)
+            self._question = line, content
             return sent + 1
 
         return self._decided(number, run_id, code_hash)
@@ -201,16 +191,16 @@ class AppGate:
 
         def answer() -> RecordDict:
             self._check_approved()
-            question, self._question = self._question, None
-            if question is None or question.line.run != run_id:
+            (asked, question), self._question = self._question or (LogEntry(Event.REFUSED), b""), None
+            if not asked.request or asked.run != run_id:
                 raise Undeclared("a second reply to one message")
             if type(reply) is not Message or not reply.has_content():
                 raise Undeclared("the app replied with an error, or with no message")
-            content = declared(reply.content, self._app.replies[question.kind])
+            content = declared(reply.content, self._app.replies[asked.kind])
             payload = _packed(content)
-            line = replace(question.line, event=Event.RELEASED, bytes=len(payload))
-            line = replace(line, payload=hashlib.sha256(payload).hexdigest())
-            self._append(line, lambda: keep(self._log.path.parent, line, payload, question.content))
+            digest = hashlib.sha256(payload).hexdigest()
+            line = replace(asked, event=Event.RELEASED, bytes=len(payload), payload=digest)
+            self._append(line, lambda: keep(self._log.path.parent, line, payload, question))
             return content
 
         return self._decided(answer, run_id, code_hash)
@@ -250,22 +240,19 @@ class AppGate:
                 return decide()
             except Refused as refused:
                 reason, why = refused.reason, getattr(refused, "why", "")
-            except Exception:
+            except BaseException:
+                # Also what ends a process: the objects of an app may raise anything.
                 logger.exception("The gate met an unexpected error")
                 reason = Refusal.INTERNAL
             return self._refused(reason, run_id, code_hash, why)
 
     def _refused(self, reason: Refusal, run_id: int, code_hash: str, why: str = "") -> Error:
-        question, self._question = self._question, None
         logger.warning("No reply leaves: %s%s", reason.sentence, f" ({why})" * bool(why))
-        number, asked = (question.line.round, question.line.request) if question else (0, "")
-        details = {"why": why} if why else {}
+        asked = self._question[0] if self._question else LogEntry(Event.REFUSED)
+        told = {"round": asked.round, "request": asked.request, "details": {"why": why} if why else {}}
+        self._question = None
         try:
-            self._log.append(
-                self._line(
-                    Event.REFUSED, run_id, code_hash, round=number, request=asked, reason=reason.name, details=details
-                )
-            )
+            self._log.append(self._line(Event.REFUSED, run_id, code_hash, reason=reason.name, **told))
         except Exception:
             logger.exception("The egress log cannot be written")
             reason = Refusal.NOT_LOGGED

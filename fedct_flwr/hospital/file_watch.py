@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from fedct_flwr.files import digest_of
 from fedct_flwr.hospital.agent_status import STALE, Shut, StatusFile, sentence_of
@@ -23,6 +23,8 @@ from fedct_flwr.silo.own import OwnSilo
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import LearnerError
 
+_Files: TypeAlias = Callable[[], Iterable[Path | None]]
+
 
 class FileWatch:
     """The files that decide what may leave, by their contents: made before any of them is read, but for ``silo.toml``.
@@ -31,13 +33,7 @@ class FileWatch:
     decision, and what lies deeper was read once, when the agent started.
     """
 
-    def __init__(
-        self,
-        file: Path,
-        content: bytes,
-        decides: Callable[[], Iterable[Path | None]],
-        records: Iterable[Path | None] = (),
-    ) -> None:
+    def __init__(self, file: Path, content: bytes, decides: _Files, records: Iterable[Path | None] = ()) -> None:
         """``file`` was read as ``content``; ``decides`` names the others that decide, ``records`` those of data."""
         self._file, self._decides, self._files_of_records = file, decides, [*filter(None, records)]
         self._before = {**self._now(), file: hashlib.sha256(content).hexdigest()}

@@ -2,10 +2,10 @@
 
 import getpass
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import typer
 from rich.console import Console
@@ -64,29 +64,73 @@ def approve(
     """
     if yes and not reason.strip():
         raise ConfigError("--yes approves without a person who reads: give the reason for the log, --reason TEXT")
-    config = SiloFolder.read_toml(silo_file(folder))
-    decision = _Decision(config, Output(as_json=json_), _approver(by, reason), reason, key, yes, despite_duplicates)
-    if isinstance(config, AppSilo):
-        _approve_app(config, decision)
-    elif isinstance(config, SiloConfig):
-        _approve_study(config, decision)
+    config, out = SiloFolder.read_toml(silo_file(folder)), Output(as_json=json_)
+    by, console = _approver(by, reason), out.console
+    subject = _study(config, out) if isinstance(config, SiloConfig) else _app(cast("AppSilo", config))
+    # Before anybody reads for long: is it a log that an approval can go into?
+    with open_log(config) as log:
+        entries = list(read_entries(config.state))
+        sections = subject.sections(entries)
+        for title, lines in sections.items():
+            console.print(f"\n[bold]{title}[/]")
+            for line in lines:
+                _show(console, line)
+        approvers = approval.approvers_now(config, entries)
+        if (now := approval.as_hex(approvers)) != (then := approval.as_hex(approval.approvers_of(config))):
+            change = f"from {', '.join(now)} to {', '.join(then) or 'none'}"
+            _show(console, f"Approvers change {change}, or their keys do: two of those before sign this.")
+        console.print()
+        document: dict[str, Any] = {"approved": False, "duplicates_alarm": subject.alarm, "sections": sections}
+        if not _agreed(subject.alarm, yes=yes, despite_duplicates=despite_duplicates, err=json_):
+            console.print("Not approved: nothing leaves.")
+            out.show(document)
+            raise typer.Exit(1)
+        if is_revoked(config.state):
+            raise RunError(
+                "the approval was revoked while you read this, so nothing was approved: run the command again"
+            )
+        details: dict[str, object] = {"by": by, "reason": reason}
+        if approvers:
+            details["approvers"] = signed = approval.sign(config, entries, subject.terms(), by, key)
+            if not signed:
+                console.print(
+                    f"Signed by {by}. Nothing leaves before a second approver has signed the same.", markup=False
+                )
+                out.show(document)
+                return
+        subject.write(log, details)
+        remember(config, log)
+    console.print("Approved, and written into the egress log.")
+    console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")
+    out.show({**document, "approved": True})
 
 
-def _approve_study(config: SiloConfig, decision: "_Decision") -> None:
+class _Subject(NamedTuple):
+    """A study, or an app, to be approved: its page after the log's lines, its terms, and what writes the approval.
+
+    ``alarm``: whether records seem to be in the public set.
+    """
+
+    sections: Callable[[Sequence[LogEntry]], dict[str, list[str]]]
+    terms: Callable[[], bytes]
+    write: Callable[[EgressLog, dict[str, object]], None]
+    alarm: bool = False
+
+
+def _study(config: SiloConfig, out: Output) -> _Subject:
     # fedct silo check makes the learner, and so tests its import path.
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
     study = read_study(config.study)
     check_sums(config, study)
     check_let_out(config.policy.kinds, study.terms)
-    with decision.out.doing("comparing the silo's records with the public set"):
+    with out.doing("comparing the silo's records with the public set"):
         table = table_of(config.data, study)
         records, groups = read_grouped(config.data, study, table=table)
         if config.promises:
             check_protected(groups, config.silo)
         found = find_duplicates(records.X, study.public.X, study.schema)
-    # Before anybody reads for long: is it a log that an approval can go into?
-    with open_log(config) as log:
-        entries = list(read_entries(config.state))
+
+    def sections(entries: Sequence[LogEntry]) -> dict[str, list[str]]:
         sections = Page(config, study, entries, Units.of(records, groups), found).sections()
         if config.draws:
             outside = silo.plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
@@ -97,90 +141,29 @@ def _approve_study(config: SiloConfig, decision: "_Decision") -> None:
                 *(f"Missing for all records, as the study allows: {quoted(name)}" for name in lacking),
                 *(f"Left out: {quoted(name)}" for name in extra),
             ]
-        more = {"duplicates_alarm": found.alarm}
-        if not decision.taken(entries, sections, found.alarm, lambda: approval.terms_digest(config, study), more):
-            return
+        return sections
+
+    def write(log: EgressLog, details: dict[str, object]) -> None:
         result = result_of(config.data, table) if config.data.query else {}
         # Budgets first: one that is in force lets nothing out that is not approved.
         for promise in approval.promises_of(config).values():
             promise.approve(study.name, approval.terms_digest(config, study))
-        approval.approve(log, config, study, found, **decision.details, result=result)
-        decision.close(log, {**more, "sections": sections})
+        approval.approve(log, config, study, found, **details, result=result)
+
+    return _Subject(sections, partial(approval.terms_digest, config, study), write, found.alarm)
 
 
-def _approve_app(config: AppSilo, decision: "_Decision") -> None:
+def _app(config: AppSilo) -> _Subject:
     # What cannot be imported could not answer.
     app_code.load(config.app.client)
-    with open_log(config) as log:
-        entries = list(read_entries(config.state))
-        sections = app_sections(config, entries)
-        if decision.taken(entries, sections, False, lambda: approval.terms_digest(config, None), {}):
-            approval.approve_app(log, config, **decision.details)
-            decision.close(log, {"sections": sections})
+    terms = approval.terms_digest(config, None)
 
+    def write(log: EgressLog, details: dict[str, object]) -> None:
+        if approval.terms_digest(config, None) != terms:
+            raise RunError("the app's files were written while you read this: read it again, nothing was approved")
+        approval.approve_app(log, config, **details)
 
-@dataclass
-class _Decision:
-    """A person's decision on a page, by the options of the command. ``details`` go into the log."""
-
-    config: SiloFolder
-    out: Output
-    by: str
-    reason: str
-    key: Path | None
-    yes: bool
-    despite_duplicates: bool
-    details: dict[str, object] = field(default_factory=dict)
-
-    def taken(
-        self,
-        entries: Sequence[LogEntry],
-        sections: Mapping[str, Sequence[str]],
-        alarm: bool,
-        terms: Callable[[], bytes],
-        more: Mapping[str, object],
-    ) -> bool:
-        """Show the page and ask; whether an approval is to be written. Exits with 1 if it is declined."""
-        console, config = self.out.console, self.config
-        for title, lines in sections.items():
-            console.print(f"\n[bold]{title}[/]")
-            for line in lines:
-                _show(console, line)
-        approvers = approval.approvers_now(config, entries)
-        if (now := approval.as_hex(approvers)) != (then := approval.as_hex(approval.approvers_of(config))):
-            change = f"from {', '.join(now)} to {', '.join(then) or 'none'}"
-            _show(console, f"Approvers change {change}, or their keys do: two of those before sign this.")
-        console.print()
-        document: dict[str, Any] = {"approved": False, **more, "sections": sections}
-        err = self.out.as_json
-        if not _agreed(alarm, yes=self.yes, despite_duplicates=self.despite_duplicates, err=err):
-            console.print("Not approved: nothing leaves.")
-            self.out.show(document)
-            raise typer.Exit(1)
-        if is_revoked(config.state):
-            raise RunError(
-                "the approval was revoked while you read this, so nothing was approved: run the command again"
-            )
-        self.details = {"by": self.by, "reason": self.reason}
-        if approvers:
-            self.details["approvers"] = signed = approval.sign(config, entries, terms(), self.by, self.key)
-            if not signed:
-                console.print(
-                    f"Signed by {self.by}. Nothing leaves before a second approver has signed the same.", markup=False
-                )
-                self.out.show(document)
-                return False
-        return True
-
-    def close(self, log: EgressLog, document: Mapping[str, Any]) -> None:
-        """Say that it is approved, and what comes next."""
-        remember(self.config, log)
-        console = self.out.console
-        console.print("Approved, and written into the egress log.")
-        console.print(
-            "Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)"
-        )
-        self.out.show({"approved": True, **document})
+    return _Subject(partial(app_sections, config), lambda: terms, write)
 
 
 def _approver(by: str, reason: str) -> str:

@@ -13,7 +13,6 @@ from fedct_flwr.cli.silo import checks_records as records
 from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.folder import Folder, silo_file
-from fedct_flwr.config.silo import AppSilo
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.types import FedctError
@@ -64,6 +63,7 @@ CHECKS: Final = (
     Check("packages", checks.packages),
     Check("settings", checks.settings),
     Check("disk", checks.disk),
+    Check("client app", checks.app, fix="install it where the agent runs, or correct client under [app]"),
     Check("study", records.study, "its folder cannot be read", "ask the coordinator for the study's folder again"),
     Check("records", records.records, "the file cannot be read as a table", _NOT_A_TABLE),
     Check("labels", records.labels, "some are missing, no class of the study, or outside of its range", _MEANT),
@@ -86,13 +86,18 @@ CHECKS: Final = (
     Check("link", checks.link),
 )
 
-_APP = Check("app", checks.app, fix="install it where the agent runs, or correct client under [app]")
-_OF_ANY = (
-    checks.packages, checks.settings, checks.disk, checks.egress_key, checks.egress_log, checks.approval, checks.modes,
-    checks.link,
-)  # fmt: skip
-APP_CHECKS: Final = (_APP, *(one for one in CHECKS if one.look in _OF_ANY))
-"""The checks of a silo that runs an app."""
+_OF_APPS: Final = (
+    "packages",
+    "settings",
+    "disk",
+    "client app",
+    "egress key",
+    "egress log",
+    "approval",
+    "file modes",
+    "link",
+)
+"""The checks of a silo that runs an app in place of co-training."""
 
 # Checks for the SuperNode. An agent in a container has no way out, no node key and no ca.crt.
 NETWORK_CHECKS: Final = (
@@ -101,14 +106,6 @@ NETWORK_CHECKS: Final = (
     Check("coordinator", checks.coordinator, "ca.crt, or client.crt with its key, cannot be used", NO_KIT),
     Check("SuperNode", checks.supernode),
 )
-
-
-def is_app(silo: Silo) -> bool:
-    """Whether the silo runs an app; not where its settings cannot be read."""
-    try:
-        return isinstance(silo.place, AppSilo)
-    except Unread:
-        return False
 
 
 def check(
@@ -131,7 +128,10 @@ def check(
     small counts: it is safe to e-mail. Exit code 3 if anything is bad.
     """
     out, silo, found = Output(as_json=json_), Silo(silo_file(folder)), list[Finding]()
-    for one in (*(APP_CHECKS if is_app(silo) else CHECKS), *(() if offline else NETWORK_CHECKS)):
+    for one in (
+        *(one for one in CHECKS if one.title in _OF_APPS or not silo.runs_app),
+        *(() if offline else NETWORK_CHECKS),
+    ):
         with out.doing(f"looking at: {one.title}"):
             findings = list(one.findings(silo))
         if not json_:

@@ -87,6 +87,14 @@ class Silo:
         return self.read("silo.toml", lambda: SiloFolder.read_toml(self.file))
 
     @cached_property
+    def runs_app(self) -> bool:
+        """Whether it runs an app; not where its settings cannot be read."""
+        try:
+            return isinstance(self.place, AppSilo)
+        except Unread:
+            return False
+
+    @cached_property
     def config(self) -> SiloConfig:
         """The settings of a silo that co-trains."""
         return cast("SiloConfig", self.place)
@@ -166,7 +174,7 @@ def app(silo: Silo) -> Iterator[Finding]:
     config = silo.place
     if isinstance(config, AppSilo):
         load(config.app.client)
-        yield good(f"app: {config.app.client} is imported, and answers {', '.join(config.app.replies)}")
+        yield good(f"client app: {config.app.client} is imported, and answers {', '.join(config.app.replies)}")
 
 
 # --- keys and the log
@@ -238,10 +246,10 @@ def _open_to_others(path: Path) -> bool:
 
 def approval(silo: Silo) -> Iterator[Finding]:
     """Whether the study, or the app, is approved as it is now."""
-    is_app = isinstance(silo.place, AppSilo)
-    found = approval_state(silo.place, None if is_app else silo.study, list(read_entries(silo.place.state)))
+    study = None if silo.runs_app else silo.study
+    found = approval_state(silo.place, study, list(read_entries(silo.place.state)))
     if found is Approval.APPROVED:
-        yield good(f"approval: the {'app' if is_app else 'study'} is approved as it is now")
+        yield good(f"approval: the {'study' if study else 'app'} is approved as it is now")
     else:
         message, _, fix = NOT_APPROVED[found].partition(": ")
         yield warning(f"approval: {message}", fix)
