@@ -98,7 +98,7 @@ class RecordForm(_Form):
 
 
 class AppSettings(Settings):
-    """A Flower app in place of co-training. It is imported by name, and runs with all rights of the agent."""
+    """A Flower app instead of co-training. It is imported by name, and runs with all rights of the agent."""
 
     client: Annotated[str, _CLIENT]
     """The ClientApp as 'module:attribute', installed where the agent runs."""

@@ -120,7 +120,7 @@ def _read(file: Path) -> "tuple[SiloFolder, Callable[[EgressLog, Asker, threadin
 
 
 Answer: TypeAlias = RecordDict | Error | None
-"""What goes back: records, an error of Flower's, or nothing."""
+"""Records, an error of Flower's, or nothing."""
 
 
 class Agent:

@@ -49,7 +49,7 @@ class Undeclared(Refused):
 
 
 def declared(content: RecordDict, forms: "Mapping[str, RecordForm]") -> RecordDict:
-    """A reply built anew from its values, in the order of ``forms``. Raises Undeclared.
+    """A reply rebuilt from its values, in the order of ``forms``. Raises Undeclared.
 
     Each value is read once: the app may still hold its objects, and change them meanwhile.
     """
@@ -187,7 +187,7 @@ class AppGate:
         return self._decided(number, run_id, code_hash)
 
     def release(self, reply: object, run_id: int, code_hash: str) -> Answer:
-        """What to send: the reply, if it is declared, or else the refusal. Never raises."""
+        """The reply to send, if it is declared, or else the refusal. Never raises."""
 
         def answer() -> RecordDict:
             self._check_approved()
@@ -233,7 +233,7 @@ class AppGate:
             raise Refused(Refusal.NOT_APPROVED)
 
     def _decided(self, decide: Callable[[], _T], run_id: int, code_hash: str) -> _T | Error:
-        """What is decided; whatever goes wrong is a refusal, and leaves no question open."""
+        """The decision; any error is a refusal, and leaves no question open."""
         with self._one_at_a_time:
             why = ""
             try:

@@ -29,7 +29,7 @@ from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.main import app
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import AppSilo, SiloConfig
 from fedct_flwr.config.study import CoordinatorConfig, StudyConfig
 from fedct_flwr.config.tables import FolderTables
 from fedct_flwr.coordinator.study import Subject
@@ -213,7 +213,17 @@ def as_sent_by_the_coordinator(here: Path, fedct: Fedct) -> None:
     shutil.rmtree(made)
 
 
-PREPARED: Mapping[str, Callable[[Path, Fedct], None]] = {"docs/tutorials/hospital.md": as_sent_by_the_coordinator}
+def with_a_study(here: Path, fedct: Fedct) -> None:
+    """A study, and the records of a hospital."""
+    made = write_silo_folder(here / "made").parent
+    (made / "study").rename(here / "study")
+    (made / "data.csv").rename(here / "records.csv")
+
+
+PREPARED: Mapping[str, Callable[[Path, Fedct], None]] = {
+    "docs/tutorials/hospital.md": as_sent_by_the_coordinator,
+    "docs/any_flower_app.md": with_a_study,
+}
 
 
 COMMANDS = sorted({command for block in BLOCKS if block.kind in {"console", "sh"} for command in block.commands})
@@ -282,6 +292,8 @@ def test_settings_are_settings(block: Block, tmp_path: Path) -> None:
         FolderTables.read(given, block.place, tmp_path)
     elif block.title.endswith("dictionary.toml"):
         Dictionary.read(given, block.place)
+    elif "app" in given:
+        AppSilo.read(given, block.place, tmp_path)
     elif block.title.endswith("run.toml"):
         config = RunConfig.from_flower({"study": "one", "data": "heart-disease", **given})
         dataset = datasets.load(config)

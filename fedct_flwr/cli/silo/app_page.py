@@ -59,7 +59,7 @@ def app_sections(config: AppSilo, entries: Sequence[LogEntry]) -> dict[str, list
 
 
 def _reply(kind: str, forms: dict[str, RecordForm]) -> Iterator[str]:
-    """What answers one type of message: a line for each record."""
+    """A line for each record of the reply to one type of message."""
     for name, form in forms.items():
         yield f"In reply to {kind!r}, record {quoted(name)}: {_words(form)}"
 

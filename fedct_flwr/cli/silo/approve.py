@@ -154,7 +154,7 @@ def _study(config: SiloConfig, out: Output) -> _Subject:
 
 
 def _app(config: AppSilo) -> _Subject:
-    # What cannot be imported could not answer.
+    # One that cannot be imported could not answer.
     app_code.load(config.app.client)
     terms = approval.terms_digest(config, None)
 

@@ -97,7 +97,7 @@ _OF_APPS: Final = (
     "file modes",
     "link",
 )
-"""The checks of a silo that runs an app in place of co-training."""
+"""The checks of a silo that runs an app instead of co-training."""
 
 # Checks for the SuperNode. An agent in a container has no way out, no node key and no ca.crt.
 NETWORK_CHECKS: Final = (
