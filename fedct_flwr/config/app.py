@@ -76,7 +76,7 @@ class RecordForm(_Form):
     arrays: dict[VisibleName, ArrayForm] = Field(default_factory=dict)
     """The dtype and the shape of each array. They leave in this order."""
     most_bytes: int = Field(default=0, ge=0, le=MOST_BYTES)
-    """Arrays of numbers with any names and shapes: most bytes of all, with their names."""
+    """Arrays of numbers with any names and shapes: most bytes of all, with names, and 8 for each array and axis."""
     metrics: dict[VisibleName, tuple[int | float, int | float]] = Field(default_factory=dict)
     """The lowest and the highest value of each metric. With two whole numbers it has to be a whole number."""
     config: dict[VisibleName, Annotated[int, Field(ge=1, le=MOST_BYTES)]] = Field(default_factory=dict)

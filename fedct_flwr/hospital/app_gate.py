@@ -88,7 +88,9 @@ def _any_arrays(name: str, arrays: dict[Any, Any], most: int) -> ArrayRecord:
     if not all(type(key) is str for key in arrays):
         raise Undeclared(f"in {name!r}, the name of an array is no text")
     values = {key: _array(key, array, None) for key, array in arrays.items()}
-    if (size := sum(len(key.encode()) + value.nbytes for key, value in values.items())) > most:
+    # A shape can hold as much as numbers do, also of an array without any.
+    sizes = (len(key.encode()) + value.nbytes + _NUMBER_BYTES * (value.ndim + 1) for key, value in values.items())
+    if (size := sum(sizes)) > most:
         raise Undeclared(f"record {name!r} has {size:,} bytes, and {most:,} are the most")
     return ArrayRecord({key: Array(value) for key, value in values.items()})
 
@@ -105,7 +107,7 @@ def _array(name: str, array: Array, form: "ArrayForm | None") -> NDArray[Any]:
         shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
     except ValueError:
         raise Undeclared(f"{where} is not in NumPy's format") from None
-    if dtype.kind not in _NUMBERS or not dtype.isnative:
+    if dtype.kind not in _NUMBERS or dtype.itemsize > _NUMBER_BYTES or not dtype.isnative:
         raise Undeclared(f"{where} holds {dtype}, which are no plain numbers")
     if form and (dtype.name, shape) != (form.dtype, form.shape):
         raise Undeclared(f"{where} is {dtype.name} {shape}, and {form.dtype} {form.shape} is declared")

@@ -151,11 +151,15 @@ def approve(
 
 
 def approve_app(log: EgressLog, config: AppSilo, **more: object) -> LogEntry:
-    """The same for an app: the line has what is declared. Raises RunError if it cannot be written, and AppError."""
+    """The same for an app: the line has its limits. Raises RunError if it cannot be written, and AppError."""
     details: dict[str, object] = {
         TERMS: terms_digest(config, None).hex(),
         "superlink": config.connection.superlink,
         "code": app_code.fingerprint(config.app.client),
+        "limits": {
+            **config.app.model_dump(include={"messages_a_run", "runs_a_day"}),
+            "most_bytes": config.app.most_bytes,
+        },
         "versions": {name: _version(name) for name in _SOFTWARE},
         **({_KEYS: as_hex(approvers_of(config))} if config.approvers else {}),
         **{name: value for name, value in more.items() if value},

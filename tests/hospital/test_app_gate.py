@@ -253,13 +253,15 @@ def test_objects_that_lie_are_read_once() -> None:
 
 
 def test_a_cap_counts_names_and_numbers() -> None:
-    declaration = forms(arrays={"most-bytes": 20}, config={"config": {"note": 5, "number": 8}})
+    declaration = forms(arrays={"most-bytes": 34}, config={"config": {"note": 5, "number": 8}})
     arrays, config = ArrayRecord({"ab": Array(np.zeros(2))}), ConfigRecord({"note": "hello", "number": 7})
     assert declared(RecordDict({"arrays": arrays, "config": config}), declaration)["config"] == config
     for wrong in (
         {"arrays": ArrayRecord({"abcde": Array(np.zeros(2))})},
         {"arrays": ArrayRecord({"a": Array(np.zeros(3))})},
         {"arrays": ArrayRecord({"a": Array(np.array(["x"]))})},
+        {"arrays": ArrayRecord({"a": Array(np.zeros((1, 2, 3, 0)))})},
+        {"arrays": ArrayRecord({"a": Array(np.zeros(1, np.longdouble))})},
         {"config": ConfigRecord({"note": "héllo", "number": 7})},
         {"config": ConfigRecord({"note": ["a"], "number": 7})},
         {"config": ConfigRecord({"note": b"123456", "number": 7})},

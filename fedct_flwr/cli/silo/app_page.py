@@ -66,7 +66,7 @@ def _reply(kind: str, forms: dict[str, RecordForm]) -> Iterator[str]:
 
 def _words(form: RecordForm) -> str:
     if form.most_bytes:
-        return f"arrays of numbers of any names and shapes, {form.most_bytes:,} bytes with their names"
+        return f"arrays of numbers of any names and shapes, {form.most_bytes:,} bytes with these"
     if form.metrics:
         ranges = (f"{quoted(key)} from {low:,} to {high:,}" for key, (low, high) in form.metrics.items())
         return f"numbers {', '.join(ranges)}"

@@ -26,7 +26,7 @@ from fedct_flwr.cli.silo.init import (
     say_to_send,
 )
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.silo import SiloConfig, SiloFolder
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_node_key, load_public_key
@@ -139,13 +139,15 @@ def _renew(invitation: Path, file: Path, fingerprint: str) -> None:
     Only an invitation for this silo and its study is taken, and where the silo knows its coordinator's key, only that
     coordinator's. The address is part of what was approved, so a person changes it. Raises ConfigError.
     """
-    config = SiloConfig.read_toml(file)
+    config = SiloFolder.read_toml(file)
     connection = config.connection
     pinned = connection.ca_certificate.with_name(COORDINATOR_KEY)
     known = load_public_key(pinned) if pinned.exists() else None
 
     def check(found: Invitation) -> None:
-        if (found.silo, found.study) != (config.silo, read_study(config.study).name):
+        # An app has no study.
+        study = read_study(config.study).name if isinstance(config, SiloConfig) else found.study
+        if (found.silo, found.study) != (config.silo, study):
             raise ConfigError(
                 f"{invitation} is for {found.silo} in study {found.study}, and this silo is {config.silo} in another "
                 "or under another name: name the right folder, or ask the coordinator"
