@@ -45,7 +45,7 @@ class Undeclared(Refused):
 
     def __init__(self, why: str) -> None:
         super().__init__(Refusal.POLICY)
-        self.why = cut(printable(why), _LONGEST_REASON)
+        self.why = printable(cut(why, _LONGEST_REASON))
 
 
 def declared(content: RecordDict, forms: "Mapping[str, RecordForm]") -> RecordDict:
