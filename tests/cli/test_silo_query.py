@@ -78,7 +78,7 @@ def test_what_is_approved_is_shown_and_logged(fedct: Fedct, kit: Kit) -> None:
 
 def test_another_text_is_not_what_was_approved(fedct: Fedct, kit: Kit) -> None:
     approve(fedct, kit)
-    files = FileWatch(OwnSilo.read(kit.file))
+    files = FileWatch.of_study(OwnSilo.read(kit.file))
     assert kit.is_approved
     assert files.unchanged()
     write(kit, sql(kit).read_text("utf-8") + "-- and no more\n")
