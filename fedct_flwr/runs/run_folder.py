@@ -145,6 +145,16 @@ class RunFolder:
         """Whether a run was begun here."""
         return (self.path / "config.json").is_file()
 
+    def was_interrupted(self) -> bool:
+        """Whether a run was begun here that has not ended, and at which no process is at work."""
+        if not self.exists() or self.ended_at():
+            return False
+        try:
+            with self._lock.acquire(blocking=False):
+                return True
+        except (Timeout, OSError):
+            return False
+
     def ended_at(self) -> int | None:
         """When the run ended, in nanoseconds since the epoch; None as long as it has not."""
         try:
