@@ -110,7 +110,7 @@ def test_status_names_the_command_that_goes_on_with_a_run(fedct: Fedct, folder: 
     run = RunFolder.create(folder.runs / "study 1", {}, {})
     assert facts(folder)["interrupted"] is None
     run.close()
-    assert f"--resume '{run.path}'" in fedct("coordinator", "status", folder.path).err
+    assert f"--resume '{run.path}'" in fedct("coordinator", "status", folder.path).out
     run.finish("completed")
     assert facts(folder)["interrupted"] is None
 

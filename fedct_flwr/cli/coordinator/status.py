@@ -120,7 +120,7 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
 
 
 def _interrupted(runs: Path) -> str | None:
-    """The folder of the newest run, if nobody is at work on it and it has no result."""
+    """The folder of the newest run, if it has no result and no process is at work on it."""
     newest = max(runs.glob("*/config.json"), key=lambda path: path.stat().st_mtime_ns, default=None)
     return str(newest.parent) if newest and RunFolder(newest.parent).was_interrupted() else None
 

@@ -262,7 +262,7 @@ class Ends(NamedTuple):
 
 
 _NOT_TRAINED: Final = "\0"
-"""A table that is none of the tables to train with."""
+"""Name for a table without training records."""
 
 
 def _least_of_others(values: Floats) -> Floats:

@@ -131,7 +131,7 @@ class _Tables:
     def of(cls, keys: Sequence[_Keys], parts: Sequence[tuple[int, int]]) -> "_Tables | None":
         """``parts``: the positions of each table and its test part.
 
-        None where so many of thousands of tables share records that only chance can be the reason.
+        None where most of thousands of tables share records: chance is the only explanation.
         """
         # SciPy takes its time to import.
         from scipy.sparse import csr_array, triu
