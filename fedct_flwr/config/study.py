@@ -57,6 +57,15 @@ class StudyDraw(_StudyPlan):
     """``[draw]``: the public set to draw from counts of silos' values, by a secure sum with noise."""
 
 
+class StudyCount(Settings):
+    """``[count]``: questions of how many patients meet a condition, each by a secure sum with noise."""
+
+    epsilon: float = Field(default=1.0, gt=0)
+    """Epsilon of one question for a record. Each silo's budget says how many questions it answers."""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """The chance that epsilon does not hold, of one question."""
+
+
 class StudyGovernance(Settings):
     """``[governance]``: what a data protection officer asks first, in the coordinator's words."""
 
@@ -140,6 +149,8 @@ class StudyConfig(Settings):
     """The joint labeler that silos may train, if there is one."""
     draw: StudyDraw | None = None
     """The public set that silos' counts lead to, if one is to be drawn."""
+    count: StudyCount | None = None
+    """How many patients meet a condition, if the coordinator may ask that."""
     governance: StudyGovernance = StudyGovernance()
     """Responsible people, and the use of the labels."""
     columns: dict[VisibleName, ColumnForm] = Field(default_factory=dict)
@@ -180,6 +191,10 @@ class StudyConfig(Settings):
             )
         if self.joint and not self.sums.keys:
             raise ValueError("joint needs secure sums: add the silos' keys under [sums.keys], or leave [joint] out")
+        if self.count and (not self.sums.keys or self.image_size):
+            raise ValueError(
+                "count needs secure sums of tables: add the silos' keys under [sums.keys], or leave [count] out"
+            )
         if self.draw and not (self.sums.keys and self.columns):
             raise ValueError(
                 "draw needs secure sums and a data dictionary: add the silos' keys under [sums.keys], and what each "

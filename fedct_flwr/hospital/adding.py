@@ -33,8 +33,8 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
     added = config.policy.adds
     if not added:
         return
-    terms, policy, table = study.sums, config.policy, "draw" if config.draws else "joint"
-    plan = study.config.draw if config.draws else study.config.joint
+    terms, policy, table = study.sums, config.policy, config.noisy_kind
+    plan = getattr(study.config, table) if table else None
     if terms is None or (config.adds_noise and plan is None):
         table = "sums" if terms is None else table
         raise ConfigError(

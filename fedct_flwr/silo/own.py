@@ -82,7 +82,7 @@ def own_context(here: OwnSilo, context: Context) -> SiloContext:
         before=model_before(own, site),
         judgment=judgment_of(own, site.terms.study),
         purse_of=partial(_own_purse_of_joint, own) if own.adds_noise else None,
-        study_of=(lambda: here.study) if own.draws else None,
+        study_of=(lambda: here.study) if own.counts else None,
         noise_adder_of=partial(_own_noise_adder, here) if own.policy.sum_epsilon else None,
     )
 

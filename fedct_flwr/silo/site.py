@@ -252,7 +252,7 @@ class SiloContext:
     purse_of: "Callable[[], Purse] | None" = None
     """Makes the purse for the silo's part in sums with noise for records."""
     study_of: "Callable[[], StudyFolder] | None" = None
-    """The study of a real silo that counts values for a drawn public set."""
+    """The study of a real silo that counts values or patients."""
     noise_adder_of: "Callable[[], NoiseAdder] | None" = None
     """Makes the adder of the silo's share of noise in sums of votes; None where it adds to no such sum."""
     in_process: bool = False
