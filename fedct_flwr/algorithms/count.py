@@ -1,10 +1,10 @@
 """Counts with noise from real silos' records: one secure sum, opened once. ``CountedPatients`` asks how many match.
 
-A silo's part: ``silo/noisy_sum.py``. What people read: ``drawing/counts.py``.
+A silo's part: ``silo/noisy_sum.py``. The noise and its words: ``drawing/counts.py``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,11 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.drawing.counts import CountPlan
+    from fedct_flwr.drawing.marginals import Plan
 
 _COUNTS = "columns"
 """The opened sum, in a checkpoint."""
-
-
-class Plan(Protocol):
-    """Checks an opened sum."""
-
-    def wrong(self, opened: NDArray[np.int64], silos: int) -> str:
-        """Say what is wrong with a sum of a number of silos; empty: nothing."""
 
 
 def folder_of(study: "Study") -> "StudyFolder":
@@ -48,7 +43,7 @@ class Counting(Algorithm):
 
     fixed_rounds: ClassVar[int] = 1
     instead: ClassVar[str]
-    """What to do in a simulation."""
+    """The remedy in a simulation."""
 
     def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError in a simulation, or without the extra privacy."""
@@ -56,7 +51,9 @@ class Counting(Algorithm):
         if dataset is not None:
             raise ConfigError(f"algorithm {self.name!r} asks real silos: in a simulation {self.instead}")
 
-    def opened(self, study: "Study", grid: "Grid", asked: Histograms, plan: Plan) -> tuple[NDArray[np.int64], int]:
+    def opened(
+        self, study: "Study", grid: "Grid", asked: Histograms, plan: "Plan | CountPlan"
+    ) -> tuple[NDArray[np.int64], int]:
         """The opened sum ``(numbers,)``, and how many silos are in it. Raises RunError.
 
         A sum that was opened stays in the checkpoint, and is asked for no more.

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.cli.silo.verify import released
 from fedct_flwr.drawing.counts import GRID
 from fedct_flwr.drawing.patients import PatientCount
+from fedct_flwr.hospital.keys import public_key_path
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.noisy_sum import count_plan
@@ -53,6 +56,17 @@ def test_four_hospitals_count_within_the_noise_and_are_charged_once(federation: 
     for hospital in federation.silos.values():
         lines = list(hospital.gate._log.entries())
         assert {line.kind for line in lines if line.event in (Event.RELEASED, Event.ADDED)} == {"count"}
+
+
+def test_a_silo_reads_which_conditions_it_was_asked(federation: Counting, capsys: pytest.CaptureFixture[str]) -> None:
+    federation.count()
+    hospital = federation.silos["zurich"]
+    path = public_key_path(hospital.silo.config.egress_key)
+    path.parent.mkdir()
+    path.write_bytes(hospital.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    capsys.readouterr()
+    released(hospital.silo.config.study.parent)
+    assert capsys.readouterr().out.splitlines()[1].endswith(f",1,,{WHERE},")
 
 
 def test_categories_have_counts_of_their_own(federation: Counting) -> None:
