@@ -34,7 +34,14 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
         found["sums"] = Sheet(
             kind="sums", study=study.name, protection="noise in shares", accounts=accounts["sums"], facts=facts
         )
-    unprotected, privacy = {"unprotected": bare_labels(entries, study.name, covers_records)}, config.privacy
+    agreed = study.config.scores if config.scores else None
+    unprotected, privacy = (
+        {
+            "scores_cost": agreed and (agreed.epsilon, agreed.delta),
+            "unprotected": bare_labels(entries, study.name, covers_records),
+        },
+        config.privacy,
+    )
     if config.adds_noise:
         budget = {"epsilon": privacy.epsilon, "delta": privacy.delta, **unprotected}
         together = silo.together_in(study, config.noisy_kind)

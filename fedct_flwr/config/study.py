@@ -66,6 +66,26 @@ class StudyCount(Settings):
     """The chance that epsilon does not hold, of one question."""
 
 
+class StudyScores(StudyCount):
+    """``[scores]``: scores of all silos together, from one sum of counts with noise at a run's end."""
+
+    records: int = Field(ge=1, le=1 << 21)
+    """Test records of all silos together, roughly."""
+
+    @model_validator(mode="after")
+    def _check_records(self) -> Self:
+        if self.records < FEWEST_TEST_RECORDS:
+            raise ValueError(
+                f"{self.records} test records of all silos are fewer than {FEWEST_TEST_RECORDS}, so noise would move a "
+                "score by .04 to .15: leave [scores] out, or wait for more"
+            )
+        return self
+
+
+FEWEST_TEST_RECORDS: Final = 300
+"""Test records of all silos below which noise hides what scores tell."""
+
+
 class StudyGovernance(Settings):
     """``[governance]``: what a data protection officer asks first, in the coordinator's words."""
 
@@ -151,6 +171,8 @@ class StudyConfig(Settings):
     """The public set that silos' counts lead to, if one is to be drawn."""
     count: StudyCount | None = None
     """How many patients meet a condition, if the coordinator may ask that."""
+    scores: StudyScores | None = None
+    """Scores of all silos together, where silos promise something."""
     governance: StudyGovernance = StudyGovernance()
     """Responsible people, and the use of the labels."""
     columns: dict[VisibleName, ColumnForm] = Field(default_factory=dict)
@@ -194,6 +216,11 @@ class StudyConfig(Settings):
         if self.count and (not self.sums.keys or self.image_size):
             raise ValueError(
                 "count needs secure sums of tables: add the silos' keys under [sums.keys], or leave [count] out"
+            )
+        if self.scores and (not self.sums.keys or self.number or self.survival):
+            raise ValueError(
+                "scores counts classes in secure sums: add the silos' keys under [sums.keys], or leave [scores] out, "
+                "which is not for numbers and times"
             )
         if self.draw and not (self.sums.keys and self.columns):
             raise ValueError(

@@ -176,6 +176,7 @@ class Sheet:
             "drawn": None,
             "together": None,
             "questions": 0,
+            "scores_cost": None,
             "attacks": (),
             "over_studies": "",
         }

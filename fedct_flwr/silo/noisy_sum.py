@@ -18,13 +18,14 @@ from fedct_flwr.datasets.federated import FederatedDataset, first_of
 from fedct_flwr.drawing import marginals
 from fedct_flwr.drawing.counts import GRID, CountPlan
 from fedct_flwr.drawing.patients import PatientCount
+from fedct_flwr.learners.build import learner_for
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, unit_of
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
 from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.silo.release import Purse, ledger_refusals
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, Refusal, Refused
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, Refusal, Refused
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
@@ -143,7 +144,7 @@ def _counted_in(study: "StudyFolder", kind: str) -> Together:
 
 
 def noisy_counts(
-    site: "Site", study: "StudyFolder", asked: "Histograms", purse: Purse, payload: bytes
+    site: "Site", study: "StudyFolder", instruction: "Instruction", purse: Purse, payload: bytes
 ) -> NDArray[np.uint64]:
     """The silo's summand of a sum of counts, ``(numbers,)``: charged and drawn once for a ``payload``.
 
@@ -155,9 +156,14 @@ def noisy_counts(
 
     Raises Refused (NOT_APPROVED, POLICY, MALFORMED, PRIVACY_BUDGET, LEDGER), ConfigError or DataError.
     """
-    if asked.study != study.digest:
+    asked = instruction.histograms
+    if asked is None or asked.study != study.digest:
         raise Refused(Refusal.NOT_APPROVED)
-    plan, counts = _patients(site, study, asked) if asked.where else _values(site, study)
+    plan: marginals.Plan | CountPlan
+    if asked.scores:
+        plan, counts = _confusion(site, study, instruction.targets)
+    else:
+        plan, counts = _patients(site, study, asked) if asked.where else _values(site, study)
     if (noise := plan.noise).numbers != asked.numbers:
         raise Refused(Refusal.MALFORMED)
     question = hashlib.sha256(b"fedct histograms 1" + payload).digest()
@@ -194,6 +200,41 @@ def _patients(site: "Site", study: "StudyFolder", asked: "Histograms") -> tuple[
         raise Refused(Refusal.MALFORMED) from None
     logger.info("Silo %s counts the patients with %s", site.silo, asked.where)
     return plan, lambda: question.counts(*site.private, site.groups) * GRID
+
+
+def scores_plan(study: "StudyFolder") -> CountPlan:
+    """Plan of the counts for scores, by ``[scores]``. Raises ConfigError."""
+    agreed, sums = study.config.scores, study.config.sums
+    if agreed is None:
+        raise ConfigError("the study has no [scores] in study.toml: ask the coordinator for it")
+    classes = len(study.schema.classes)
+    return CountPlan(classes**2, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+
+
+def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple[CountPlan, _Counts]:
+    """Test records of each class by predicted class ``(classes * classes,)``, for one record of each patient.
+
+    Formal guarantees:
+        The model learns public examples and the targets alone, so a record that is trained with changes it by nothing
+        but labels that have left. A personal model would change all counts with one record, and no noise here covers
+        that. So a patient changes one count by one: by a test record.
+    """
+    if study.config.scores is None:
+        raise Refused(Refusal.POLICY)
+
+    def counts() -> NDArray[np.int64]:
+        classes, known, first = len(study.schema.classes), targets != ABSTAIN, first_of(site.test_groups)
+        found = np.zeros(classes**2, dtype=np.int64)
+        try:
+            learner = learner_for(site.settings, site.silo, site.schema, site.public, site.public.X)
+            predicted = learner.fit(site.public.X[known], targets[known]).predict(site.own_test.X[first])
+            found += np.bincount(site.own_test.y[first].astype(np.intp) * classes + predicted, minlength=classes**2)
+        except Exception:
+            # Whether there is an answer may depend on no record.
+            logger.exception("Silo %s: its test records could not be scored; the coordinator is not told", site.silo)
+        return found * GRID
+
+    return scores_plan(study), counts
 
 
 def drawn_set(study: str) -> str:

@@ -159,10 +159,12 @@ class Site:
     terms: "Terms"
     groups: "Groups | None" = None
     """Which private records belong together: a split of them keeps each group on one side."""
+    test_groups: "Groups | None" = None
+    """The same of a real silo's test records."""
     findings: tuple["Finding", ...] = ()
     """Findings on a real silo's records, without any value of a cell."""
     draw_epsilon: float = 0.0
-    """Part of the budget of ``privacy`` that a drawn public set spends."""
+    """Part of the budget of ``privacy`` that a drawn public set and scores spend."""
     leaves_out: bool = False
     """Whether it has a list of patients who have opted out."""
     result: Mapping[str, object] = field(default_factory=dict)

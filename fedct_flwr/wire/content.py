@@ -123,13 +123,15 @@ class Histograms(NamedTuple):
 
     ``study`` (32 bytes) is the digest of the study, whose data dictionary says what the cells are. With ``where``,
     patients with a record that meets this condition are counted, for each category of the column ``by`` if it names
-    one.
+    one. With ``scores``, test records of each class are counted by the class that a model gives them, which learned
+    the instruction's targets alone.
     """
 
     study: bytes
     numbers: int
     where: str = ""
     by: str = ""
+    scores: bool = False
 
 
 @dataclass(frozen=True, eq=False)

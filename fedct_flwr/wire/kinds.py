@@ -435,7 +435,7 @@ class Gradients(NoisySum):
 
 
 class HistogramCounts(NoisySum):
-    """Counts with a share of noise, in a sum: of each column's values, or of patients who meet a condition.
+    """Counts with a share of noise, in a sum: of columns' values, of patients who meet a condition, or for scores.
 
     The silo's own model has no part in it.
     """
@@ -453,11 +453,12 @@ class HistogramCounts(NoisySum):
 GRADIENTS: Final = Gradients()
 HISTOGRAMS: Final = HistogramCounts("sums of noisy histograms", "draw")
 PATIENTS: Final = HistogramCounts("sums of noisy counts of patients", "count")
+SCORES: Final = HistogramCounts("sums of noisy confusion matrices", "scores")
 
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
-_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS)
+_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES)
 """Kinds that real silos answer: one of each name in a policy and study."""
-ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS))
+ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES))
 """Policy names of the kinds that leave in secure sums alone."""
 
 
@@ -496,7 +497,8 @@ def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
 def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     """The kind that an instruction asks for."""
     if instruction.histograms is not None:
-        return PATIENTS if instruction.histograms.where else HISTOGRAMS
+        asks = instruction.histograms
+        return SCORES if asks.scores else PATIENTS if asks.where else HISTOGRAMS
     if instruction.joint is not None:
         return GRADIENTS
     asked = instruction.votes, instruction.soft is not None, terms

@@ -30,7 +30,7 @@ class Counting(Federation):
     """Four hospitals that have approved counts of patients."""
 
     def __init__(self, folder: Path, stack: ExitStack, **tables: Any) -> None:
-        self.open(folder, stack, "count", {"count": {"epsilon": 0.5}}, tables)
+        self.open(folder, stack, ["count"], {"count": {"epsilon": 0.5}}, tables)
 
     def count(self, run: str = "run", where: str = WHERE, **settings: Any) -> RunFolder:
         return self.run(run, {"algorithm": "count", "count-where": where, **settings})

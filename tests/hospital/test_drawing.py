@@ -49,11 +49,11 @@ class Federation:
         self, folder: Path, stack: ExitStack, columns: dict[str, Any], tables: Any = MappingProxyType({}), **draw: Any
     ) -> None:
         agreed = {"draw": {**DRAWN, **draw}, "columns": columns}
-        self.open(folder, stack, "draw", agreed, tables)
+        self.open(folder, stack, ["draw"], agreed, tables)
 
-    def open(self, folder: Path, stack: ExitStack, kind: str, agreed: dict[str, Any], tables: Any) -> None:
+    def open(self, folder: Path, stack: ExitStack, kinds: list[str], agreed: dict[str, Any], tables: Any) -> None:
         self.folder = folder
-        self.silos = opened(folder, stack, agreed="\n" + tomli_w.dumps(agreed), tables=tables, kinds=[kind])
+        self.silos = opened(folder, stack, agreed="\n" + tomli_w.dumps(agreed), tables=tables, kinds=kinds)
         self.study = Path(shutil.copytree(folder / "zurich" / "study", folder / "study"))
         self.away: set[str] = set()
         self.silent: set[str] = set()

@@ -77,6 +77,7 @@ class Page:
             "What the study states": self._stated(),
             "What leaves, to the coordinator": self._leaves(),
             "Questions of how many patients there are": self._counts(),
+            "Questions for scores": self._scores(),
             f"What the {'sums' if config.adds_noise else 'labels'} may tell about a {config.unit}": self._promises(),
             "Limits, in total for this study and public set": self._limits(),
             "Limits over all studies of these records": self._over_all_studies(),
@@ -172,6 +173,18 @@ class Page:
             self._longest and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
         )
+
+    def _scores(self) -> list[str]:
+        agreed = self.study.config.scores
+        if not self.config.scores or agreed is None:
+            return []
+        return [
+            "At a run's end this silo trains a model on the public labels alone, and counts its test records by class "
+            "and by the class that this model gives them: one record of each patient",
+            f"Each run with scores costs epsilon {agreed.epsilon:g} at delta {agreed.delta:g} of the budget below, and "
+            "labels get the rest",
+            "The personal model is not scored: one record that it learned from may change all its answers",
+        ]
 
     def _counts(self) -> list[str]:
         agreed = self.study.config.count
