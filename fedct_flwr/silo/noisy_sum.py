@@ -157,7 +157,9 @@ def noisy_counts(
     Raises Refused (NOT_APPROVED, POLICY, MALFORMED, PRIVACY_BUDGET, LEDGER), ConfigError or DataError.
     """
     asked = instruction.histograms
-    if asked is None or asked.study != study.digest:
+    if asked is None:
+        raise Refused(Refusal.MALFORMED)
+    if asked.study != study.digest:
         raise Refused(Refusal.NOT_APPROVED)
     plan: marginals.Plan | CountPlan
     if asked.scores:
@@ -198,6 +200,9 @@ def _patients(site: "Site", study: "StudyFolder", asked: "Histograms") -> tuple[
     except ConfigError as error:
         logger.warning("Silo %s refuses a question for a count: %s", site.silo, error)
         raise Refused(Refusal.MALFORMED) from None
+    # One spelling, which can be shown to people.
+    if question.where.text != asked.where:
+        raise Refused(Refusal.MALFORMED)
     logger.info("Silo %s counts the patients with %s", site.silo, asked.where)
     return plan, lambda: question.counts(*site.private, site.groups) * GRID
 

@@ -95,13 +95,14 @@ def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a
         nothing, asked = np.full(len(study.public), -1, dtype=np.int16), Histograms(study.digest, 1, WHERE)
         wrong = [
             asked._replace(study=bytes(32)), asked._replace(numbers=2), asked._replace(where="age >="),
+            asked._replace(where="age\n>= 55"),
             asked._replace(where="surname == 'Meier'"), asked._replace(by="age"), asked._replace(where=""),
         ]  # fmt: skip
         answers = [
             hospital.ask(Instruction(1, Query(0, 1), nothing, histograms=one), run)
             for run, one in enumerate([*wrong, asked], 100)
         ]
-        malformed = [Refusal.MALFORMED] * 4
+        malformed = [Refusal.MALFORMED] * 5
         assert answers[:-1] == [Refusal.NOT_APPROVED, *malformed, Refusal.POLICY]
         assert isinstance(answers[-1], bytes)
         assert federation.charges() == [0, 0, 1, 0]
