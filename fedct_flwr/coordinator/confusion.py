@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.coordinator.summing import NoisySums, Valid
 from fedct_flwr.drawing.counts import GRID, CountPlan, NoisyNumber
+from fedct_flwr.files import write_json
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.kinds import SCORES
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import Study
 
 _SURE: Final = 1.96
+_FILE: Final = "scores_of_all.json"
+"""The scores, in the run's folder."""
 
 
 class _Quiet(NoisySums):
@@ -45,6 +48,10 @@ def noisy_scores(study: "Study", grid: "Grid") -> dict[str, Any]:
     sums, classes = folder.config.sums, study.terms.num_classes
     plan = CountPlan(classes**2, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
     asked, number = Histograms(folder.digest, plan.numbers, scores=True), len(study.folder.rounds()) + 1
+    kept = study.folder.path / _FILE
+    # A run that is resumed without another round has paid for its scores.
+    if kept.exists() and (known := study.folder.read_json(_FILE))["after_round"] == number - 1:
+        return {"scores": known}
     labels, quiet = study.folder.load_checkpoint().targets, _Quiet(study, grid, SCORES)
     question = Instruction(number, Query(0, len(labels)), labels, histograms=asked)
     try:
@@ -52,8 +59,10 @@ def noisy_scores(study: "Study", grid: "Grid") -> dict[str, Any]:
     except RunError as why:
         return {"scores": {"missing": str(why)}}
     deviation = plan.noise.share_scale * math.sqrt(quiet.silos) / GRID
-    cost = {"epsilon": agreed.epsilon, "delta": agreed.delta, "silos": quiet.silos}
-    return {"scores": {**of_counts((total / GRID).reshape(classes, classes), deviation), **cost}}
+    facts = {"epsilon": agreed.epsilon, "delta": agreed.delta, "silos": quiet.silos, "after_round": number - 1}
+    facts |= of_counts((total / GRID).reshape(classes, classes), deviation)
+    write_json(kept, facts)
+    return {"scores": facts}
 
 
 def of_counts(counts: NDArray[np.float64], noise: float) -> dict[str, Any]:

@@ -36,8 +36,8 @@ class Scoring(Federation):
         agreed = {"scores": {"records": 400, "epsilon": 2.0}}
         self.open(folder, stack, [*kinds], agreed, {"privacy": PRIVACY})
 
-    def train(self, run: str = "run", *, scores: bool = True) -> RunFolder:
-        settings = {"algorithm": "fedct", "num-server-rounds": 1, "report-scores": scores}
+    def train(self, run: str = "run", *, scores: bool = True, **more: Any) -> RunFolder:
+        settings = {"algorithm": "fedct", "num-server-rounds": 1, "report-scores": scores, **more}
         return self.run(run, settings)
 
     def charged(self) -> list[int]:
@@ -70,6 +70,7 @@ def test_scores_are_one_sum_within_its_noise_and_charged(tmp_path: Path) -> None
         assert all(silo["scores"] is None for record in folder.rounds() for silo in record["silos"].values())
         assert len(folder.rounds()) == 1
         charges = federation.charged()
+        assert federation.train(resume=True).read_json("result.json")["scores"] == found
         assert federation.train("without", scores=False).read_json("result.json").get("scores") is None
         assert [more - before for more, before in zip(federation.charged(), charges, strict=True)] == [0] * 4
 
