@@ -14,6 +14,7 @@
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``errors.jsonl``: what silos' learners raised (simulation only)
 - ``mlflow.db``, ``mlflow.json``, ``mlflow/``: the run in MLflow, where it is wanted
+- ``scores_of_all.json``: scores of all silos together, opened once from a sum with noise (real silos under a promise)
 - ``scores.json``, ``table_one.json``, ``report.html``: how good the models are, the data by site, the run as a page
 - ``.lock``: held by the coordinator that writes here
 """

@@ -80,7 +80,7 @@ def approve(
     with open_log(config) as log:
         entries = list(read_entries(config.state))
         sections = Page(config, study, entries, Units.of(records, groups), found).sections()
-        if config.draws:
+        if config.noisy_kind == "draw":
             outside = silo.plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
             sections["Values of this silo that the study does not foresee"] = [outside]
         if table is not None and any(columns := differing(table)):
