@@ -34,6 +34,7 @@ test: $(VENV)/.dev check ## Run the tests of every change (minutes)
 
 test-all: $(VENV)/.dev check ## Run all tests but those with containers, before a release
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not deploy and not cluster" $(ARGS)
+	@$(BIN)/python -m pytest -m cluster tests/flower/test_ray_cluster.py
 
 mutate: $(VENV)/.dev ## Plant 100 faults, one at a time, and require that the tests find each
 	@$(BIN)/python tests/mutate.py $(ARGS)

@@ -37,6 +37,7 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "ablation": ("ablation",),
     "liars": ("liars",),
     "overhead": ("overhead",),
+    "scale": ("scale",),
     "drawn": ("drawn",),
     "practices": ("practices",),
     "calibration": ("calibration",),

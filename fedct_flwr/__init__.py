@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.partition import IID, Dirichlet
     from fedct_flwr.drawing.drawn import Drawn
     from fedct_flwr.privacy.budget import PrivacyWarning
+    from fedct_flwr.simulation.count import Count, count
     from fedct_flwr.simulation.repeats import Repeats, repeat
     from fedct_flwr.simulation.run import Run, SiloModel, read_run
     from fedct_flwr.simulation.simulate import simulate
@@ -41,6 +42,7 @@ _WHERE: Final = {
     "baselines.client_drift": ("FedDyn", "FedProx", "Scaffold"),
     "drawing.drawn": ("Drawn",),
     "privacy.budget": ("PrivacyWarning",),
+    "simulation.count": ("Count", "count"),
     "simulation.repeats": ("Repeats", "repeat"),
     "simulation.run": ("Run", "SiloModel", "read_run"),
     "simulation.simulate": ("simulate",),
@@ -50,11 +52,11 @@ _WHERE: Final = {
 """The public names by module."""
 
 __all__ = [
-    "IID", "PATE", "ConfigError", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
+    "IID", "PATE", "ConfigError", "Count", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
     "DistributedDistillation", "Drawn", "FedAvg", "FedCT", "FedDF", "FedDyn", "FedKT", "FedMD", "FedProx",
     "FedctError", "FederatedDataset", "JointLabeler", "LearnerError", "Plurality", "PredictionConsensus",
     "PrivacyWarning", "PrivateFedAvg", "PrivatePATE", "Qualified", "Repeats", "Run", "RunError", "Scaffold",
-    "SiloModel", "TrainingError", "read_run", "repeat", "simulate",
+    "SiloModel", "TrainingError", "count", "read_run", "repeat", "simulate",
 ]  # fmt: skip
 
 

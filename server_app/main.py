@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedct_flwr import datasets, integrations, silo
+from fedct_flwr import coordinator, datasets, integrations, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
@@ -93,6 +93,9 @@ def _run(algorithm: "Algorithm", study: Study, grid: Grid) -> None:
         logger.info("Run folder: %s", study.folder.path)
         with _tracked(study) as told:
             facts = algorithm.run(study, grid)
+            facts |= (
+                coordinator.noisy_scores(study, grid) if study.config.report_scores and study.subject.folder else {}
+            )
             told |= facts
     study.folder.finish("completed", **facts)
     if study.dataset and not study.config.run_dir:

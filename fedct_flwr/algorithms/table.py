@@ -31,6 +31,7 @@ class _Lazy(UserDict[str, Any]):
 ALGORITHMS: Final = _Lazy(
     {
         "draw": "algorithms.draw.DrawnSet",
+        "count": "algorithms.count.CountedPatients",
         "fedct": "algorithms.fedct.Plurality",
         "fedct-qualified": "algorithms.fedct.Qualified",
         "fedct-dawid-skene": "algorithms.fedct.DawidSkene",

@@ -17,7 +17,7 @@ from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import distrusts
-from fedct_flwr.runs.records import Monitor, certificate, errors_of, grouped
+from fedct_flwr.runs.records import Monitor, certificate, errors_of, grouped, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes
 from fedct_flwr.text.printable import count, from_here
@@ -146,8 +146,8 @@ def _print_end(console: Console, config: RunConfig, folder: RunFolder, seconds: 
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
-    if sentence := certificate(result):
-        console.print(sentence, soft_wrap=True)
+    for sentence in filter(None, (certificate(result), scores_of_all(result))):
+        console.print(sentence, soft_wrap=True, markup=False)
     left = what_leaves(config, folder.outcome.quantity)
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
     console.print(f"run folder: {escape(str(from_here(folder.path)))}", soft_wrap=True)

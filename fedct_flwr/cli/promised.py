@@ -34,15 +34,27 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
         found["sums"] = Sheet(
             kind="sums", study=study.name, protection="noise in shares", accounts=accounts["sums"], facts=facts
         )
-    unprotected, privacy = {"unprotected": bare_labels(entries, study.name, covers_records)}, config.privacy
+    agreed = study.config.scores if config.scores else None
+    unprotected, privacy = (
+        {
+            "scores_cost": agreed and (agreed.epsilon, agreed.delta),
+            "unprotected": bare_labels(entries, study.name, covers_records),
+        },
+        config.privacy,
+    )
     if config.adds_noise:
         budget = {"epsilon": privacy.epsilon, "delta": privacy.delta, **unprotected}
+        together = silo.together_in(study, config.noisy_kind)
+        if together.counts == "count":
+            from fedct_flwr.privacy.noise_shares import fitting
+
+            budget["questions"] = fitting(together.noise, privacy.epsilon, privacy.delta)
         found["privacy"] = Sheet(
             kind="joint",
             study=study.name,
-            protection="drawn public set" if config.draws else "joint labeler",
+            protection=config.promised_by,
             accounts=accounts["privacy"],
-            facts={**budget, "together": silo.together_in(study, draws=config.draws)},
+            facts={**budget, "together": together},
         )
     elif privacy.enabled or not found:
         answers = replace(Answers.of(config), values=bool(study.schema.quantity))

@@ -59,8 +59,8 @@ from fedct_flwr.text.printable import from_here, in_shell, printable
 from fedct_flwr.types import RunError
 
 _METHOD: Final = "Method"
-_SIMULATED: Final = [name for name in ALGORITHMS if name != "draw"]
-"""A simulation draws its public set before a run."""
+_SIMULATED: Final = [name for name in ALGORITHMS if name not in ("draw", "count")]
+"""A simulation draws its public set before a run, and ``count()`` counts."""
 _SPLITS: Final = 8
 _SECONDS: Final = 60
 """Time to begin them in: one split of some hundred patients is chance."""

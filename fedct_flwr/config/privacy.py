@@ -266,8 +266,8 @@ class PrivacySettings(Settings):
             return self
         if drawn >= self.epsilon:
             raise ConfigError(
-                f"[draw] in study.toml takes epsilon {drawn:g} of the {self.epsilon:g} under [privacy] in silo.toml, "
-                "so nothing is left for labels: raise that, or take [draw] out where no set was drawn"
+                f"[draw] and [scores] in study.toml take epsilon {drawn:g} of the {self.epsilon:g} under [privacy] in "
+                "silo.toml, so nothing is left for labels: raise that, or take [draw] out where no set was drawn"
             )
         return self.model_copy(update={"epsilon": self.epsilon - drawn})
 

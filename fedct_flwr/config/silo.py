@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
 from pydantic import (
@@ -43,6 +43,9 @@ from fedct_flwr.config.settings import (
 )
 from fedct_flwr.config.tables import GroupedImages, SiloTables
 from fedct_flwr.types import ConfigError
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.study import StudyConfig
 
 
 def _strings(value: object) -> object:
@@ -143,11 +146,14 @@ class Policy(Settings):
     was approved in between. That of the consensus's weight holds for each question.
     """
 
-    kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "joint", "draw"], ...] = ("hard",)
+    kinds: tuple[
+        Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "joint", "draw", "count", "scores"], ...
+    ] = ("hard",)
     """Messages that may leave: one class for each queried example (hard; shares, where other silos learn the share of
     the votes that each class has), probabilities (soft), votes (counts), parts of secure sums of labels (sum), of votes
-    (count-sum), of gradients with noise (joint, which stands alone), or of counts of each column's values with noise
-    (draw, which stands alone)."""
+    (count-sum), or with noise of gradients (joint), of counts of each column's values (draw) or of patients who meet a
+    condition (count). Each of these three stands alone. Next to kinds under a promise: scores, which are counts with
+    noise in one sum for all silos."""
     metrics: bool = False
     """Whether test scores may leave: four numbers on each reply, or two where a number is predicted."""
     max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
@@ -252,11 +258,14 @@ class SiloGovernance(Settings):
     """Others who process records on the hospital's behalf."""
 
 
-_NOISY: Final = ("joint", "draw")
-"""Kinds that stand alone, as their guarantee covers no other."""
+_PROMISED_BY: Final = {"joint": "joint labeler", "draw": "drawn public set", "count": "noisy counts of patients"}
+"""Kinds that stand alone, as their guarantee covers no other, and what keeps their promise."""
+_NOISY: Final = tuple(_PROMISED_BY)
 _WITH_NOISE: Final = ("sum", "count-sum")
 """Kinds to whose sums silos can add noise in shares."""
-_ADDED: Final = (*_WITH_NOISE, *_NOISY)
+_SCORES: Final = "scores"
+"""Stands next to kinds under a promise, whose budget pays for it."""
+_ADDED: Final = (*_WITH_NOISE, *_NOISY, _SCORES)
 _TAUGHT: Final = ("counts", "count-sum")
 """Kinds that students answer, whom teachers have taught."""
 
@@ -354,18 +363,31 @@ class SiloConfig(SiloFolder):
     @property
     def adds_noise(self) -> bool:
         """Whether it lets parts of sums out whose noise protects records, and nothing else."""
-        return not {*_NOISY}.isdisjoint(self.policy.kinds)
+        return bool(self.noisy_kind)
 
     @property
-    def draws(self) -> bool:
-        """Whether these sums count values, for a public set that is drawn."""
-        return "draw" in self.policy.kinds
+    def noisy_kind(self) -> str:
+        """The kind that lets these parts out, which is also the table of study.toml with its plan; empty if none."""
+        return next((kind for kind in self.policy.kinds if kind in _NOISY), "")
+
+    @property
+    def counts(self) -> bool:
+        """Whether these sums only count: values, for a public set that is drawn, or patients."""
+        return self.noisy_kind in ("draw", "count")
+
+    @property
+    def scores(self) -> bool:
+        """Whether scores leave as counts with noise."""
+        return _SCORES in self.policy.kinds
+
+    def set_aside(self, study: "StudyConfig") -> float:
+        """The part of epsilon that a drawn set and scores of this study take, and labels do not get."""
+        return study.draw_epsilon + (study.scores.epsilon if study.scores and self.scores else 0.0)
 
     @property
     def promised_by(self) -> str:
         """Name of the mechanism that keeps to the budget of each record."""
-        noisy = "drawn public set" if self.draws else "joint labeler"
-        return noisy if self.adds_noise else self.privacy.protection
+        return _PROMISED_BY.get(self.noisy_kind, self.privacy.protection)
 
     @property
     def promises(self) -> bool:
@@ -447,8 +469,13 @@ class SiloConfig(SiloFolder):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        noisy = "draw" if self.draws else "joint"
-        if self.adds_noise and len(self.policy.kinds) > 1:
+        noisy = self.noisy_kind
+        if self.scores and (self.counts or not self.promises):
+            raise ValueError(
+                "scores with noise go next to labels under a promise: choose a protection under [privacy] or 'joint', "
+                "or take 'scores' out of kinds under [policy], where metrics = true lets scores without noise out"
+            )
+        if self.adds_noise and len({*self.policy.kinds} - {_SCORES}) > 1:
             raise ValueError(
                 f"the guarantee of {noisy!r} covers no other kind of message: leave {noisy!r} the only one of kinds "
                 "under [policy], or leave it out"

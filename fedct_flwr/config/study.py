@@ -57,6 +57,35 @@ class StudyDraw(_StudyPlan):
     """``[draw]``: the public set to draw from counts of silos' values, by a secure sum with noise."""
 
 
+class StudyCount(Settings):
+    """``[count]``: questions of how many patients meet a condition, each by a secure sum with noise."""
+
+    epsilon: float = Field(default=1.0, gt=0)
+    """Epsilon of one question for a record. Each silo's budget says how many questions it answers."""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """The chance that epsilon does not hold, of one question."""
+
+
+class StudyScores(StudyCount):
+    """``[scores]``: scores of all silos together, from one sum of counts with noise at a run's end."""
+
+    records: int = Field(ge=1, le=1 << 21)
+    """Test records of all silos together, roughly."""
+
+    @model_validator(mode="after")
+    def _check_records(self) -> Self:
+        if self.records < FEWEST_TEST_RECORDS:
+            raise ValueError(
+                f"{self.records} test records of all silos are fewer than {FEWEST_TEST_RECORDS}, so noise would move a "
+                "score by .04 to .15: leave [scores] out, or wait for more"
+            )
+        return self
+
+
+FEWEST_TEST_RECORDS: Final = 300
+"""Test records of all silos below which noise hides what scores tell."""
+
+
 class StudyGovernance(Settings):
     """``[governance]``: what a data protection officer asks first, in the coordinator's words."""
 
@@ -140,6 +169,10 @@ class StudyConfig(Settings):
     """The joint labeler that silos may train, if there is one."""
     draw: StudyDraw | None = None
     """The public set that silos' counts lead to, if one is to be drawn."""
+    count: StudyCount | None = None
+    """How many patients meet a condition, if the coordinator may ask that."""
+    scores: StudyScores | None = None
+    """Scores of all silos together, where silos promise something."""
     governance: StudyGovernance = StudyGovernance()
     """Responsible people, and the use of the labels."""
     columns: dict[VisibleName, ColumnForm] = Field(default_factory=dict)
@@ -180,6 +213,15 @@ class StudyConfig(Settings):
             )
         if self.joint and not self.sums.keys:
             raise ValueError("joint needs secure sums: add the silos' keys under [sums.keys], or leave [joint] out")
+        if self.count and (not self.sums.keys or self.image_size):
+            raise ValueError(
+                "count needs secure sums of tables: add the silos' keys under [sums.keys], or leave [count] out"
+            )
+        if self.scores and (not self.sums.keys or self.number or self.survival):
+            raise ValueError(
+                "scores counts classes in secure sums: add the silos' keys under [sums.keys], or leave [scores] out, "
+                "which is not for numbers and times"
+            )
         if self.draw and not (self.sums.keys and self.columns):
             raise ValueError(
                 "draw needs secure sums and a data dictionary: add the silos' keys under [sums.keys], and what each "

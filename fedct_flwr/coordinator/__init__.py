@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
+    from fedct_flwr.coordinator.confusion import noisy_scores
     from fedct_flwr.coordinator.global_model import make_student
     from fedct_flwr.coordinator.joint import Training
     from fedct_flwr.coordinator.label_rounds import check_delta, log_cost
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_IN_SUM", "Learning", "Lost", "NoisySums", "Sums", "Training", "check_delta", "log_cost", "make_student",
-    "no_targets", "real_terms", "sum_terms",
+    "no_targets", "noisy_scores", "real_terms", "sum_terms",
 ]  # fmt: skip
 
 __getattr__ = importing(
@@ -22,6 +23,7 @@ __getattr__ = importing(
         "global_model": ("make_student",),
         "joint": ("Training",),
         "label_rounds": ("check_delta", "log_cost"),
+        "confusion": ("noisy_scores",),
         "questions": ("Learning", "no_targets"),
         "summing": ("Lost", "NOT_IN_SUM", "NoisySums", "Sums", "real_terms", "sum_terms"),
     },

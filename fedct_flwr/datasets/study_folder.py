@@ -98,8 +98,8 @@ class StudyFolder:
     def digest(self) -> bytes:
         """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, form of images.
 
-        And over what ``[tables]`` says the columns mean, ``[columns]``, ``[sums]``, ``[joint]``, ``[draw]`` and
-        ``[governance]``; a study without them has the digest that it always had.
+        And over what ``[tables]`` says the columns mean, ``[columns]``, ``[sums]``, ``[joint]``, ``[draw]``,
+        ``[count]``, ``[scores]`` and ``[governance]``; a study without them has the digest that it always had.
         """
         wire = "<f8" if self.schema.outcome.number else "<i2"
         agreed: dict[str, object] = {
@@ -115,7 +115,7 @@ class StudyFolder:
         }
         if self.sums:
             agreed["sums"] = self.sums.digest.hex()
-        for name in ("number", "survival", "joint", "draw"):
+        for name in ("number", "survival", "joint", "draw", "count", "scores"):
             if part := getattr(self.config, name):
                 agreed[name] = part.model_dump(mode="json")
         if stated := self.config.governance.model_dump(exclude_defaults=True):

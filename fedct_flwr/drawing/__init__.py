@@ -1,14 +1,25 @@
-"""Public sets that are drawn where none exists: from a data dictionary, or from silos' histograms with noise."""
+"""Counts with noise: of patients, and of columns' values, from which a public set is drawn where none exists."""
 
 from typing import TYPE_CHECKING
 
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
+    from fedct_flwr.drawing.counts import CountPlan, count_in_words
     from fedct_flwr.drawing.drawn import Drawn
     from fedct_flwr.drawing.marginals import draw
+    from fedct_flwr.drawing.patients import PatientCount
     from fedct_flwr.drawing.simulated import WITHOUT_DICTIONARY
 
-__all__ = ["WITHOUT_DICTIONARY", "Drawn", "draw"]
+__all__ = ["WITHOUT_DICTIONARY", "CountPlan", "Drawn", "PatientCount", "count_in_words", "draw"]
 
-__getattr__ = importing(__name__, {"marginals": ("draw",), "drawn": ("Drawn",), "simulated": ("WITHOUT_DICTIONARY",)})
+__getattr__ = importing(
+    __name__,
+    {
+        "counts": ("CountPlan", "count_in_words"),
+        "drawn": ("Drawn",),
+        "marginals": ("draw",),
+        "patients": ("PatientCount",),
+        "simulated": ("WITHOUT_DICTIONARY",),
+    },
+)

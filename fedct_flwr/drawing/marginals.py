@@ -16,17 +16,14 @@ from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.drawing.cells import FEWEST, MOST, Cells, Form
-from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier, may_be_noise
-from fedct_flwr.types import ConfigError, Features
+from fedct_flwr.drawing.counts import GRID, noise_of, wrong_sum
+from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier
+from fedct_flwr.types import Features
 
-GRID: Final = 1 << 30
-"""Units of one record in a sum: so fine that shares of noise are as good as one Gaussian."""
 _RARE: Final = 0.02
 """Probability of all values together that noise may hide."""
 _FEW: Final = 5.0
 """Records in all, in standard deviations of the noise in one count: with fewer, counts are noise."""
-_SET_ASIDE: Final = 2.0**-10
-"""The part of delta that pays for noise that is not exactly Gaussian."""
 _ROUGHLY: Final = 2
 """Times as many records as were announced are still believed."""
 _CLEARLY: Final = 15.0
@@ -135,31 +132,18 @@ class Plan:
 
     @property
     def noise(self) -> NoiseShares:
-        """Noise of these counts.
+        """Noise of these counts. Raises ConfigError where no noise keeps the budget.
 
         Formal guarantees:
-            One record added or removed changes as many counts by one as there are columns: by that number's square
-            root in Euclidean length, whatever its class and values are. So the counts cost (``epsilon``, ``delta``).
-            ``NoiseShares`` has the rest.
-
-        Raises ConfigError where no noise keeps the budget.
+            Those of ``counts.noise_of``: one record changes as many counts as there are columns, whatever its class and
+            values are.
         """
-        sensitivity, numbers = GRID * math.sqrt(len(self.form.sizes)), self.classes * sum(self.form.sizes)
-        found = NoiseShares(least_multiplier(self.epsilon, self.delta), sensitivity, 1, numbers, self.honest)
-        if found.slack(self.epsilon) > self.delta * _SET_ASIDE:
-            raise ConfigError(f"epsilon {self.epsilon:g} is too large for counts with noise: lower it")
-        return found
+        sizes = self.form.sizes
+        return noise_of(self.epsilon, self.delta, len(sizes), self.classes * sum(sizes), self.honest)
 
     def wrong(self, opened: NDArray[np.int64], silos: int) -> str:
-        """Why no counts of about ``records``, and noise of ``silos`` silos, add up to this sum; empty if some do.
-
-        Of honest silos it is refused with a probability of at most ``noise_shares.UNLIKELY``.
-        """
-        counts, most = opened / GRID, _ROUGHLY * self.records
-        rest = np.maximum(np.maximum(counts - most, -counts), 0)
-        if may_be_noise(rest, self.noise.share_scale * math.sqrt(silos) / GRID):
-            return ""
-        return f"that no counts add up to: a silo breaks the protocol, or all have more than {most:,} records together"
+        """Why no counts of about ``records``, and noise of ``silos`` silos, add up to this sum; empty if some do."""
+        return wrong_sum(opened, self.noise, silos, _ROUGHLY * self.records)
 
 
 def draw(plan: Plan, opened: NDArray[np.int64], rows: int, rng: Generator) -> tuple[Features, str]:

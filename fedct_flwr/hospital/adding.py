@@ -29,21 +29,23 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
     And for labels without a budget.
     """
     check_all_installed(config)
-    config.privacy.after(study.config.draw_epsilon)
+    aside = config.set_aside(study.config)
+    config.privacy.after(aside)
     added = config.policy.adds
     if not added:
         return
-    terms, policy, table = study.sums, config.policy, "draw" if config.draws else "joint"
-    plan = study.config.draw if config.draws else study.config.joint
-    if terms is None or (config.adds_noise and plan is None):
-        table = "sums" if terms is None else table
+    terms, policy, table = study.sums, config.policy, config.noisy_kind
+    plan = getattr(study.config, table) if table else None
+    unplanned = config.scores and study.config.scores is None
+    if terms is None or unplanned or (config.adds_noise and plan is None):
+        table, added = ("scores", ("scores",)) if unplanned else ("sums" if terms is None else table, added)
         raise ConfigError(
             f"kinds under [policy] has {added[0]!r}, and the study has no [{table}] in study.toml: ask the coordinator "
             f"for it, or leave {added[0]!r} out"
         )
     if config.adds_noise and plan:
         privacy = config.privacy
-        if plan.epsilon > privacy.epsilon or plan.delta > privacy.delta:
+        if plan.epsilon + aside * config.scores > privacy.epsilon or plan.delta > privacy.delta:
             raise ConfigError(
                 f"[{table}] in study.toml costs each record epsilon {plan.epsilon:g} at delta {plan.delta:g}, and "
                 f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"

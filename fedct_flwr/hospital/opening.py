@@ -32,7 +32,7 @@ def open_gate(config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged:
         tuple(kinds_let_out(policy.kinds, study.terms, noisy=policy.sum_epsilon > 0)),
         study.joint,
         approving_digest(config, study),
-        policy.kinds[0] if config.adds_noise else SUMS[HARD.name].policy,
+        config.noisy_kind or ("scores" if policy.adds == ("scores",) else SUMS[HARD.name].policy),
     )
     shared = SharedUsage.of(config, log.key.public_key())
     if shared:

@@ -163,6 +163,15 @@ def least_multiplier(epsilon: float, delta: float) -> float:
     return calibrate(GaussianDpEvent, epsilon, delta * (1 - _SET_ASIDE), _LEAST_NOISE, _MOST_NOISE)
 
 
+def fitting(multiplier: float, epsilon: float, delta: float) -> int:
+    """How many Gaussian sums of this noise multiplier ``epsilon`` and ``delta`` pay for, together.
+
+    >>> fitting(least_multiplier(0.1, 1e-5), 0.1, 1e-5), fitting(least_multiplier(0.1, 1e-5), 1.0, 1e-5)
+    (1, 71)
+    """
+    return math.floor((multiplier / least_multiplier(epsilon, delta)) ** 2 * (1 + 1e-6))
+
+
 _SET_ASIDE_OF_VOTES: Final = 2.0**-20
 """The part of epsilon and delta that pays for what a sum of shares is not exactly: one discrete Gaussian."""
 _LEAST_SHARE: Final = 4.0

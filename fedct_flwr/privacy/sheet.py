@@ -115,8 +115,9 @@ class Together:
     """How silos add together: ``steps`` sums of ``numbers`` numbers each, with the noise of ``honest`` silos counted.
 
     ``noise``: standard deviation of the counted noise in one sum, for a record's largest change of 1. All sums together
-    cost a record ``epsilon`` at ``delta``. ``draws``: they count values for a drawn public set, and ``numbers`` is the
-    most of any sum; else they train. ``records``: of all silos together, as the study says; 0 where it does not.
+    cost a record ``epsilon`` at ``delta``. ``counts``: they count values for a drawn public set ("draw"), or patients
+    ("count"), and ``numbers`` is the least of any sum; empty: they train. ``records``: of all silos together, as the
+    study says; 0 where it does not.
     """
 
     steps: int
@@ -127,7 +128,7 @@ class Together:
     delta: float
     min_summands: int
     may_collude: int
-    draws: bool = False
+    counts: str = ""
     records: int = 0
 
 
@@ -170,7 +171,15 @@ class Sheet:
     @cached_property
     def _page(self) -> Any:
         unit = self.accounts[0].unit if self.accounts else PrivacyUnit.EXAMPLE
-        values: dict[str, Any] = {"unprotected": 0, "drawn": None, "attacks": (), "over_studies": ""}
+        values: dict[str, Any] = {
+            "unprotected": 0,
+            "drawn": None,
+            "together": None,
+            "questions": 0,
+            "scores_cost": None,
+            "attacks": (),
+            "over_studies": "",
+        }
         if self.cost:
             # Four digits, rounded up: less than it is would promise too much.
             values |= {"noise": self.cost.noise, "accountant": self.cost.accountant, "delta": self.cost.delta}

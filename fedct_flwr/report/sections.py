@@ -321,7 +321,7 @@ def consensus(run: Run) -> Section:
     columns = ["Round", *(title for title, *_ in parts), *classes]
     about = [decided.churn] if np.nansum(course.run["churn"]) else []
     about += [decided.balance] if classes else []
-    about += [f"{run.certificate[:1].upper()}{run.certificate[1:]}."] if run.certificate else []
+    about += [f"{found[:1].upper()}{found[1:]}." for found in (run.certificate, run.scores_of_all) if found]
     tables = [("The consensus round by round", Table(columns, rows, words=0))] if len(columns) > 1 else []
     return Section("consensus", "Consensus", figures, tables, about)
 

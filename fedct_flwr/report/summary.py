@@ -20,7 +20,7 @@ from fedct_flwr.evaluation.scoreboard import FILE as VERDICT
 from fedct_flwr.evaluation.scoreboard import of_global_models
 from fedct_flwr.files import DAMAGED, UNREADABLE
 from fedct_flwr.privacy.budget import ALL_SILOS, DATA_SET, SILOS_TOGETHER, PrivacyUnit, Spending, budget_of
-from fedct_flwr.runs.records import certificate
+from fedct_flwr.runs.records import certificate, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, Test, means, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
@@ -181,6 +181,7 @@ class Run:
         self.status: Final = "unfinished" if result is None else "completed" if completed else "failed"
         self.reason: Final = str((result or {}).get("reason", ""))
         self.certificate: Final = certificate(result or {})
+        self.scores_of_all: Final = scores_of_all(result or {})
         self.global_scores: Final = {} if result is None else _global_scores(folder)
         self.spending: Final = None if result is None else _spending(folder, self.config, result)
         self.scores: Final = read(path / FILE)

@@ -149,6 +149,24 @@ def certificate(result: Mapping[str, Any]) -> str:
     )
 
 
+def scores_of_all(result: Mapping[str, Any]) -> str:
+    """Scores of all silos together under noise, in a sentence; empty where the run has none.
+
+    >>> scores_of_all({"scores": {"balanced_accuracy": {"value": 0.81, "low": 0.76, "high": 0.86}}})
+    "a model of the public labels has balanced accuracy .810 on all silos' test records (.760 to .860 with 95% chance)"
+    """
+    facts = result.get("scores")
+    if not facts:
+        return ""
+    if why := facts.get("missing"):
+        return f"no scores of all silos: {why}"
+    value, low, high = (f"{facts['balanced_accuracy'][key]:.3f}".removeprefix("0") for key in ("value", "low", "high"))
+    return (
+        f"a model of the public labels has balanced accuracy {value} on all silos' test records ({low} to {high} with "
+        "95% chance)"
+    )
+
+
 def reason(folder: RunFolder | None, log: str) -> str | None:
     """The coordinator's last reason: in the run folder, or in the log if it could not or may not write there."""
     with contextlib.suppress(RunError, KeyError):

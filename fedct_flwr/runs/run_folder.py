@@ -14,6 +14,7 @@
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``errors.jsonl``: what silos' learners raised (simulation only)
 - ``mlflow.db``, ``mlflow.json``, ``mlflow/``: the run in MLflow, where it is wanted
+- ``scores_of_all.json``: scores of all silos together, opened once from a sum with noise (real silos under a promise)
 - ``scores.json``, ``table_one.json``, ``report.html``: how good the models are, the data by site, the run as a page
 - ``.lock``: held by the coordinator that writes here
 """
@@ -144,6 +145,16 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether a run was begun here."""
         return (self.path / "config.json").is_file()
+
+    def was_interrupted(self) -> bool:
+        """Whether a run was begun here that has not ended, and at which no process is at work."""
+        if not self.exists() or self.ended_at():
+            return False
+        try:
+            with self._lock.acquire(blocking=False):
+                return True
+        except (Timeout, OSError):
+            return False
 
     def ended_at(self) -> int | None:
         """When the run ended, in nanoseconds since the epoch; None as long as it has not."""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.noisy_sum import (
         NoiseAdder,
         charge_simulated,
+        count_plan,
         drawn_set,
         noisy_counts,
         noisy_gradient,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answering", "Judgment", "NoiseAdder", "Purse", "Ready", "Release", "account_of", "approve_budget",
-    "by_students", "charge_simulated", "drawn_set", "facts_of", "judgment_of", "noisy_counts",
+    "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of", "noisy_counts",
     "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
     "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in",
     "with_noise",
@@ -43,7 +44,7 @@ __getattr__ = importing(
     __name__,
     {
         "noisy_sum": (
-            "NoiseAdder", "charge_simulated", "drawn_set", "noisy_counts", "noisy_gradient",
+            "NoiseAdder", "charge_simulated", "count_plan", "drawn_set", "noisy_counts", "noisy_gradient",
             "plan_of", "together_in", "with_noise",
         ),
         "own": ("judgment_of", "own_context", "read_once", "real_site"),

@@ -16,13 +16,16 @@ from fedct_flwr import labelers, secure_sum
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, first_of
 from fedct_flwr.drawing import marginals
+from fedct_flwr.drawing.counts import GRID, CountPlan
+from fedct_flwr.drawing.patients import PatientCount
+from fedct_flwr.learners.build import learner_for
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, unit_of
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
 from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.silo.release import Purse, ledger_refusals
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ConfigError, Refusal, Refused
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, Refusal, Refused
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
     from fedct_flwr.runs.run_folder import RunFolder
     from fedct_flwr.silo.site import Site
     from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
+
+
+_Counts = Callable[[], NDArray[np.int64]]
+"""Counts the silo's records, in units of ``counts.GRID`` ``(numbers,)``."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +79,18 @@ def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: "Noise") -
     return np.asarray(on_grid & (2**secure_sum.BITS - 1), dtype=np.uint64)
 
 
-def together_in(study: "StudyFolder", *, draws: bool = False) -> Together:
-    """How real silos train together in a study, for people, or count. Raises ConfigError or DataError."""
-    if draws:
-        return drawn_in(study)
+def together_in(study: "StudyFolder", kind: str = "joint") -> Together:
+    """How real silos train together in a study, for people, or count, by the ``kind`` in policies.
+
+    Raises ConfigError or DataError.
+    """
+    if kind != "joint":
+        return _counted_in(study, kind)
     joint, sums = study.joint, study.sums
     if joint is None or sums is None:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
     noise = labelers.joint_labeler(joint, study.public, study.schema).noise
-    known = joint.epsilon, joint.delta, sums.min_summands, sums.may_collude, False, joint.records
+    known = joint.epsilon, joint.delta, sums.min_summands, sums.may_collude, "", joint.records
     return Together(joint.steps, noise.numbers, joint.honest, noise.event().noise_multiplier, *known)
 
 
@@ -115,44 +125,121 @@ def plan_of(study: "StudyFolder") -> marginals.Plan:
     return marginals.Plan.of(dictionary, study.schema, agreed, sums.min_summands - sums.may_collude)
 
 
-def drawn_in(study: "StudyFolder") -> Together:
-    """How real silos count together in a study, for people. Raises ConfigError."""
-    plan, sums = plan_of(study), study.config.sums
-    noise, known = plan.noise, (plan.epsilon, plan.delta, sums.min_summands, sums.may_collude, True, plan.records)
+def count_plan(study: "StudyFolder", question: PatientCount | None = None) -> CountPlan:
+    """Plan of a question of how many patients match, None: of any, by ``[count]``. Raises ConfigError."""
+    agreed, sums = study.config.count, study.config.sums
+    if agreed is None:
+        raise ConfigError(
+            "the study has no [count] in study.toml: the coordinator adds it, and the silos approve the study again"
+        )
+    numbers = len(question.cells) if question else 1
+    return CountPlan(numbers, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+
+
+def _counted_in(study: "StudyFolder", kind: str) -> Together:
+    plan, sums = plan_of(study) if kind == "draw" else count_plan(study), study.config.sums
+    noise, records = plan.noise, plan.records if isinstance(plan, marginals.Plan) else 0
+    known = plan.epsilon, plan.delta, sums.min_summands, sums.may_collude, kind, records
     return Together(1, noise.numbers, noise.honest, noise.event().noise_multiplier, *known)
 
 
 def noisy_counts(
-    site: "Site", study: "StudyFolder", asked: "Histograms", purse: Purse, payload: bytes
+    site: "Site", study: "StudyFolder", instruction: "Instruction", purse: Purse, payload: bytes
 ) -> NDArray[np.uint64]:
     """The silo's summand of a sum of counts, ``(numbers,)``: charged and drawn once for a ``payload``.
 
-    A patient counts by one record, the first.
+    A patient counts by one record: the first, or the first that meets the condition.
 
     Formal guarantees:
-        Those of ``marginals.Plan.noise``, with the noise of a secure source, for all that the silo is asked to count
-        within the budget of its ledger.
+        Those of ``counts.noise_of``, with the noise of a secure source, for all that the silo is asked to count within
+        the budget of its ledger.
 
-    Raises Refused (NOT_APPROVED, MALFORMED, PRIVACY_BUDGET, LEDGER), ConfigError or DataError.
+    Raises Refused (NOT_APPROVED, POLICY, MALFORMED, PRIVACY_BUDGET, LEDGER), ConfigError or DataError.
     """
+    asked = instruction.histograms
+    if asked is None:
+        raise Refused(Refusal.MALFORMED)
     if asked.study != study.digest:
         raise Refused(Refusal.NOT_APPROVED)
-    plan = plan_of(study)
+    plan: marginals.Plan | CountPlan
+    if asked.scores:
+        plan, counts = _confusion(site, study, instruction.targets)
+    else:
+        plan, counts = _patients(site, study, asked) if asked.where else _values(site, study)
     if (noise := plan.noise).numbers != asked.numbers:
         raise Refused(Refusal.MALFORMED)
     question = hashlib.sha256(b"fedct histograms 1" + payload).digest()
 
     def draw() -> bytes:
-        first = first_of(site.groups)
-        cells, outside = plan.form.place(site.private.X[first])
-        if outside:
-            logger.warning("Silo %s has %s", site.silo, outside)
-        counts = plan.counts(cells, site.private.y[first]) + noise.share(purse.noise(question))
-        return counts.astype("<i8").tobytes()
+        return (counts() + noise.share(purse.noise(question))).astype("<i8").tobytes()
 
     with ledger_refusals(), purse.ledger as ledger:
         drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, noise.event(), question, draw)
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+
+
+def _values(site: "Site", study: "StudyFolder") -> tuple[marginals.Plan, _Counts]:
+    plan = plan_of(study)
+
+    def counts() -> NDArray[np.int64]:
+        first = first_of(site.groups)
+        cells, outside = plan.form.place(site.private.X[first])
+        if outside:
+            logger.warning("Silo %s has %s", site.silo, outside)
+        return plan.counts(cells, site.private.y[first])
+
+    return plan, counts
+
+
+def _patients(site: "Site", study: "StudyFolder", asked: "Histograms") -> tuple[CountPlan, _Counts]:
+    if study.config.count is None:
+        raise Refused(Refusal.POLICY)
+    try:
+        question = PatientCount.of(asked.where, asked.by, study.schema, study.config.columns)
+        plan = count_plan(study, question)
+    except ConfigError as error:
+        logger.warning("Silo %s refuses a question for a count: %s", site.silo, error)
+        raise Refused(Refusal.MALFORMED) from None
+    # One spelling, which can be shown to people.
+    if question.where.text != asked.where:
+        raise Refused(Refusal.MALFORMED)
+    logger.info("Silo %s counts the patients with %s", site.silo, asked.where)
+    return plan, lambda: question.counts(*site.private, site.groups) * GRID
+
+
+def scores_plan(study: "StudyFolder") -> CountPlan:
+    """Plan of the counts for scores, by ``[scores]``. Raises ConfigError."""
+    agreed, sums = study.config.scores, study.config.sums
+    if agreed is None:
+        raise ConfigError("the study has no [scores] in study.toml: ask the coordinator for it")
+    classes = len(study.schema.classes)
+    return CountPlan(classes**2, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+
+
+def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple[CountPlan, _Counts]:
+    """Test records of each class by predicted class ``(classes * classes,)``, for one record of each patient.
+
+    Formal guarantees:
+        The model learns public examples and the targets alone, so a record that is trained with changes it by nothing
+        but labels that have left. A personal model would change all counts with one record, and no noise here covers
+        that. So a patient changes one count by one: by a test record.
+    """
+    if study.config.scores is None:
+        raise Refused(Refusal.POLICY)
+
+    def counts() -> NDArray[np.int64]:
+        classes, known, first = len(study.schema.classes), targets != ABSTAIN, first_of(site.test_groups)
+        found = np.zeros(classes**2, dtype=np.int64)
+        try:
+            learner = learner_for(site.settings, site.silo, site.schema, site.public, site.public.X)
+            predicted = learner.fit(site.public.X[known], targets[known]).predict(site.own_test.X[first])
+            found += np.bincount(site.own_test.y[first].astype(np.intp) * classes + predicted, minlength=classes**2)
+        except Exception:
+            # Whether there is an answer may depend on no record.
+            logger.exception("Silo %s: its test records could not be scored; the coordinator is not told", site.silo)
+        return found * GRID
+
+    return scores_plan(study), counts
 
 
 def drawn_set(study: str) -> str:

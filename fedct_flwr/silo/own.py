@@ -81,8 +81,8 @@ def own_context(here: OwnSilo, context: Context) -> SiloContext:
         release_of=_own_release(own, site) if own.privacy.enabled else None,
         before=model_before(own, site),
         judgment=judgment_of(own, site.terms.study),
-        purse_of=partial(_own_purse_of_joint, own) if own.adds_noise else None,
-        study_of=(lambda: here.study) if own.draws else None,
+        purse_of=partial(_own_purse_of_joint, own) if own.adds_noise or own.scores else None,
+        study_of=(lambda: here.study) if own.counts or own.scores else None,
         noise_adder_of=partial(_own_noise_adder, here) if own.policy.sum_epsilon else None,
     )
 
@@ -133,8 +133,9 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         study.schema,
         study.terms,
         groups=own.groups,
+        test_groups=own.test_groups,
         findings=tuple(findings),
-        draw_epsilon=study.config.draw_epsilon,
+        draw_epsilon=config.set_aside(study.config),
         leaves_out=config.records.opt_out is not None,
         result=result,
     )
@@ -148,7 +149,8 @@ def _own_records(
     records, groups = read(data, study)
     nothing = Examples(records.X[:0], records.y[:0])
     if data.test_file:
-        return SiloData(config.silo, records, read(data, study, data.test_file)[0], groups)
+        test, of_test = read(data, study, data.test_file)
+        return SiloData(config.silo, records, test, groups, of_test)
     rng = generator(config.learner.seed, "test", config.silo)
     if data.test_fraction:
         return split_silo(config.silo, records, groups, data.test_fraction, rng)

@@ -114,9 +114,7 @@ def _added(question: Question, context: "SiloContext") -> bytes:
     elif instruction.histograms is None or context.study_of is None:
         raise Refused(Refusal.POLICY)
     else:
-        vector = silo.noisy_counts(
-            site, context.study_of(), instruction.histograms, context.purse_of(), question.payload
-        )
+        vector = silo.noisy_counts(site, context.study_of(), instruction, context.purse_of(), question.payload)
     shape = secure_sum.shape_of_records(kind, instruction, question.subject)
     silo.Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)

@@ -159,10 +159,12 @@ class Site:
     terms: "Terms"
     groups: "Groups | None" = None
     """Which private records belong together: a split of them keeps each group on one side."""
+    test_groups: "Groups | None" = None
+    """The same of a real silo's test records."""
     findings: tuple["Finding", ...] = ()
     """Findings on a real silo's records, without any value of a cell."""
     draw_epsilon: float = 0.0
-    """Part of the budget of ``privacy`` that a drawn public set spends."""
+    """Part of the budget of ``privacy`` that a drawn public set and scores spend."""
     leaves_out: bool = False
     """Whether it has a list of patients who have opted out."""
     result: Mapping[str, object] = field(default_factory=dict)
@@ -252,7 +254,7 @@ class SiloContext:
     purse_of: "Callable[[], Purse] | None" = None
     """Makes the purse for the silo's part in sums with noise for records."""
     study_of: "Callable[[], StudyFolder] | None" = None
-    """The study of a real silo that counts values for a drawn public set."""
+    """The study of a real silo that counts values or patients."""
     noise_adder_of: "Callable[[], NoiseAdder] | None" = None
     """Makes the adder of the silo's share of noise in sums of votes; None where it adds to no such sum."""
     in_process: bool = False

@@ -146,6 +146,19 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 
+def tables_in(silos: Mapping[SiloName, Any]) -> dict[SiloName, pa.Table]:
+    """A table of each silo; labels that came as an array are in its column ``label``. Raises DataError, ConfigError."""
+    for name in silos:
+        check_name(str(name))
+    where = "the table of silo {!r}".format
+    return {
+        str(name): _labeled(given, "", _LABEL, where(name))
+        if isinstance(given, tuple)
+        else table_of(given, where(name))
+        for name, given in silos.items()
+    }
+
+
 def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
     if not isinstance(given, tuple):
         if not label:

@@ -9,7 +9,9 @@ from fedct_flwr.wire.kinds import (
     HARD,
     HISTOGRAMS,
     NOISY_SUMS,
+    PATIENTS,
     PROBABILITIES,
+    SCORES,
     SHARES,
     SUMS,
     VALUES,
@@ -190,6 +192,25 @@ WORDS: Final = {
         ),
         in_short="parts of secure sums of counts with noise",
         beware=_OTHERS_NOISE.format("public set"),
+    ),
+    PATIENTS.name: Words(
+        shared="sums of counts of patients with noise, from which a single silo's cannot be read",
+        leaves=(
+            "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
+            "patients meet a condition that the coordinator chooses, with noise that the silos together have added"
+        ),
+        in_short="parts of secure sums of counts of patients with noise",
+        beware=_OTHERS_NOISE.format("count"),
+    ),
+    SCORES.name: Words(
+        shared="sums of counts for scores with noise, from which a single silo's cannot be read",
+        leaves=(
+            "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
+            "test records of each class a model of the public labels gives each class, with noise that the silos "
+            "together have added"
+        ),
+        in_short="parts of secure sums of counts with noise, for scores",
+        beware=_OTHERS_NOISE.format("scores"),
     ),
 }
 

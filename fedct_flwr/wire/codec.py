@@ -20,6 +20,8 @@ from fedct_flwr.wire.packing import MAX_VALUE, packed_size
 
 _MOST_FEATURES: Final = 4096
 _MOST_STEPS: Final = 1000
+_LONGEST_CONDITION: Final = 500
+"""Bytes of a condition, or of a column's name, in a question for counts."""
 _LONGEST_NUMBER: Final = 4
 """Bytes of a probability or a value, at most."""
 
@@ -44,9 +46,15 @@ def take_histograms(message: labels_pb2.Instruction) -> Histograms | None:
         return None
     asked = message.histograms
     otherwise = message.votes or message.summed or message.answer
-    if otherwise or any(map(message.HasField, ("soft", "joint", "targets"))) or not asked.numbers:
+    too_long = max(len(asked.where.encode()), len(asked.by.encode())) > _LONGEST_CONDITION
+    if otherwise or any(map(message.HasField, ("soft", "joint"))) or not asked.numbers:
         raise Refused(Refusal.MALFORMED)
-    return Histograms(asked.study, asked.numbers)
+    # Only scores are of a model that learns targets.
+    if message.HasField("targets") != asked.scores or (asked.scores and asked.where):
+        raise Refused(Refusal.MALFORMED)
+    if too_long or (asked.by and not asked.where):
+        raise Refused(Refusal.MALFORMED)
+    return Histograms(asked.study, asked.numbers, asked.where, asked.by, asked.scores)
 
 
 def take_joint(message: labels_pb2.Instruction, terms: Terms) -> Joint | None:
@@ -107,7 +115,7 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     if instruction.joint is not None:
         put_joint(instruction.joint, message)
     if (counts := instruction.histograms) is not None:
-        message.histograms.CopyFrom(labels_pb2.Histograms(study=counts.study, numbers=counts.numbers))
+        message.histograms.CopyFrom(labels_pb2.Histograms(**counts._asdict()))
     return message.SerializeToString(deterministic=True)
 
 

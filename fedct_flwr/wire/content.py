@@ -119,13 +119,19 @@ _OF_PLAN: Final = Joint._fields.index("seed")
 
 
 class Histograms(NamedTuple):
-    """Asks for ``numbers`` counts of values with noise: of each class in each column's cells.
+    """Asks for ``numbers`` counts with noise: of each class in each column's cells, or of patients.
 
-    ``study`` (32 bytes) is the digest of the study, whose data dictionary says what the cells are.
+    ``study`` (32 bytes) is the digest of the study, whose data dictionary says what the cells are. With ``where``,
+    patients with a record that meets this condition are counted, for each category of the column ``by`` if it names
+    one. With ``scores``, test records of each class are counted by the class that a model gives them, which learned
+    the instruction's targets alone.
     """
 
     study: bytes
     numbers: int
+    where: str = ""
+    by: str = ""
+    scores: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -435,22 +435,30 @@ class Gradients(NoisySum):
 
 
 class HistogramCounts(NoisySum):
-    """Counts of each column's values with a share of noise, in a sum; the silo's own model has no part in it."""
+    """Counts with a share of noise, in a sum: of columns' values, of patients who meet a condition, or for scores.
 
-    name = "sums of noisy histograms"
-    policy = "draw"
+    The silo's own model has no part in it.
+    """
+
+    def __init__(self, name: str, policy: str) -> None:
+        self.name, self.policy = name, policy
+
+    def fits(self, quantity: str) -> bool:
+        return not quantity or self.policy == "count"
 
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         return Cost(instruction.histograms.numbers if instruction.histograms else 0)
 
 
 GRADIENTS: Final = Gradients()
-HISTOGRAMS: Final = HistogramCounts()
+HISTOGRAMS: Final = HistogramCounts("sums of noisy histograms", "draw")
+PATIENTS: Final = HistogramCounts("sums of noisy counts of patients", "count")
+SCORES: Final = HistogramCounts("sums of noisy confusion matrices", "scores")
 
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
-_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS)
+_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES)
 """Kinds that real silos answer: one of each name in a policy and study."""
-ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS))
+ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES))
 """Policy names of the kinds that leave in secure sums alone."""
 
 
@@ -489,7 +497,8 @@ def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
 def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     """The kind that an instruction asks for."""
     if instruction.histograms is not None:
-        return HISTOGRAMS
+        asks = instruction.histograms
+        return SCORES if asks.scores else PATIENTS if asks.where else HISTOGRAMS
     if instruction.joint is not None:
         return GRADIENTS
     asked = instruction.votes, instruction.soft is not None, terms

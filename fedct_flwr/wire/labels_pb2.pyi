@@ -153,12 +153,18 @@ class Joint(_message.Message):
     def __init__(self, records: _Optional[int] = ..., steps: _Optional[int] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ..., honest: _Optional[int] = ..., columns: _Optional[int] = ..., seed: _Optional[int] = ..., weights: _Optional[bytes] = ...) -> None: ...
 
 class Histograms(_message.Message):
-    __slots__ = ("study", "numbers")
+    __slots__ = ("study", "numbers", "where", "by", "scores")
     STUDY_FIELD_NUMBER: _ClassVar[int]
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
     study: bytes
     numbers: int
-    def __init__(self, study: _Optional[bytes] = ..., numbers: _Optional[int] = ...) -> None: ...
+    where: str
+    by: str
+    scores: bool
+    def __init__(self, study: _Optional[bytes] = ..., numbers: _Optional[int] = ..., where: _Optional[str] = ..., by: _Optional[str] = ..., scores: bool = ...) -> None: ...
 
 class Instruction(_message.Message):
     __slots__ = ("terms", "round", "query", "targets", "votes", "soft", "joint", "histograms", "answer", "summed", "noise")

@@ -90,7 +90,7 @@ def test_algorithms_that_share_probabilities_have_a_target_for_each_silo_and_no_
 def test_algorithms_that_ask_once_have_one_round_whatever_the_default_is() -> None:
     for name in ALGORITHMS:
         config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": name})
-        assert (config.rounds == 1) is (name in {"fedkt", "pate", "dp-pate", "draw"})
+        assert (config.rounds == 1) is (name in {"fedkt", "pate", "dp-pate", "draw", "count"})
 
 
 def test_settings_of_some_algorithms_are_those_that_one_names_and_another_does_not() -> None:

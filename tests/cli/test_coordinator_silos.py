@@ -21,6 +21,7 @@ from fedct_flwr.cli.coordinator.status import facts
 from fedct_flwr.flower.command import Node
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.hospital.link import Answer, LinkError
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, shake_hands
 from tests.hospitals import write_study_folder
@@ -103,6 +104,15 @@ def test_status_tells_of_all_silos_by_name(
     monkeypatch.setattr(status, "call", lambda *_: Answer(LinkError.REFUSED))
     gone = fedct("coordinator", "status", folder.path)
     assert (gone.code, "does not answer at fl.example.org:8443 (refused)" in gone.out) == (RunError.exit_code, True)
+
+
+def test_status_names_the_command_that_goes_on_with_a_run(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+    run = RunFolder.create(folder.runs / "study 1", {}, {})
+    assert facts(folder)["interrupted"] is None
+    run.close()
+    assert f"--resume '{run.path}'" in fedct("coordinator", "status", folder.path).out
+    run.finish("completed")
+    assert facts(folder)["interrupted"] is None
 
 
 def test_a_silo_that_departs_leaves_roster_and_superlink(

@@ -41,6 +41,8 @@ LET_OUT: Mapping[str, Mapping[str, str]] = {
     "votes": {"kind": "counts", "partitions": "3"},
     "probabilities": {"kind": "soft"},
     "sums": {"kind": "sum"},
+    "counts of patients": {"kind": "count"},
+    "labels and scores": {"kind": 'hard", "scores', "protection": "dp-linear"},
 }
 """What a silo may let out."""
 
@@ -55,7 +57,12 @@ def let_out(kit: Kit, kind: str = "hard", protection: str = "none", partitions: 
 def test_all_that_is_to_be_known_is_said(
     fedct: Fedct, kit: Kit, policy: dict[str, str], wording: SnapshotAssertion
 ) -> None:
-    keys = agree_on_sums(kit) if "sum" in policy.get("kind", "") else {}
+    kind = policy.get("kind", "")
+    keys = agree_on_sums(kit) if "sum" in kind else {}
+    if kind == "count":
+        keys = agree_on_sums(kit, count={"epsilon": 0.2})
+    if "scores" in kind:
+        keys = agree_on_sums(kit, scores={"records": 400, "epsilon": 0.2})
     let_out(kit, **policy)
     outcome = approve(fedct, kit)
     assert outcome.code == 0, outcome.err

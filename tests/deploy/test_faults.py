@@ -1,6 +1,7 @@
 """What breaks while four hospitals train: a run ends with those that are left, and nobody answers a round twice."""
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from tests.patience import eventually
 
 pytestmark = pytest.mark.deploy
 
+_STATUS_SECONDS = 10
 RUN = ("--rounds", "4", "--set", "stop-at-fixed-point=false", "--set", "round-deadline=60")
 
 
@@ -76,6 +78,21 @@ def test_the_gateway_started_again(fragile: Federation) -> None:
     code, printed = fragile.train(*RUN, during=lambda: fragile.compose("restart", "gateway"))
     assert code == 0, printed
     assert len(rounds_in(printed)) == 4
+
+
+def test_all_containers_started_again(fragile: Federation) -> None:
+    """As after a power cut: the coordinator's state is shown at once, and the run can be gone on with."""
+    code, printed = fragile.train(*RUN, during=lambda: fragile.compose("restart"))
+    assert code, printed
+    fragile.wait_healthy()
+    began = time.monotonic()
+    status = fragile.execute("superexec", "fedct", "coordinator", "status", "/app/coordinator", check=False)
+    assert time.monotonic() - began < _STATUS_SECONDS
+    resume = re.search(r"--resume ([^\s']+)", status.stdout + status.stderr)
+    assert resume, status.stdout + status.stderr
+    code, printed = fragile.train("--resume", resume[1])
+    assert code == 0, printed
+    assert rounds_in(printed)
 
 
 @pytest.mark.slow

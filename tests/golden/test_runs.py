@@ -12,7 +12,7 @@ import pytest
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.privacy import OF_LABELS, PROTECTIONS
-from fedct_flwr.wire.kinds import GRADIENTS, HISTOGRAMS
+from fedct_flwr.wire.kinds import GRADIENTS, HISTOGRAMS, PATIENTS
 from tests.golden import approvals
 from tests.golden.compare import LAST_DIGITS, ROUNDED, SAME, differences, same_machine, tolerance
 from tests.golden.files import LARGEST, RECORDED, read
@@ -50,10 +50,10 @@ def test_there_is_a_run_of_each_algorithm() -> None:
     assert "algorithm" not in COMMON
     assert {golden.settings.get("algorithm", default) for golden in ALL.values()} == {
         # Messages of sums are masked with keys that are drawn anew: tests/federation/test_joint.py has those runs, and
-        # tests/hospital/test_drawing.py those of real silos alone.
+        # tests/hospital has those of real silos alone.
         name
         for name, algorithm in ALGORITHMS.items()
-        if algorithm.kind not in (GRADIENTS, HISTOGRAMS)
+        if algorithm.kind not in (GRADIENTS, HISTOGRAMS, PATIENTS)
     }
 
 

@@ -48,9 +48,12 @@ class Federation:
     def __init__(
         self, folder: Path, stack: ExitStack, columns: dict[str, Any], tables: Any = MappingProxyType({}), **draw: Any
     ) -> None:
+        agreed = {"draw": {**DRAWN, **draw}, "columns": columns}
+        self.open(folder, stack, ["draw"], agreed, tables)
+
+    def open(self, folder: Path, stack: ExitStack, kinds: list[str], agreed: dict[str, Any], tables: Any) -> None:
         self.folder = folder
-        agreed = "\n" + tomli_w.dumps({"draw": {**DRAWN, **draw}, "columns": columns})
-        self.silos = opened(folder, stack, agreed=agreed, tables=tables, kinds=["draw"])
+        self.silos = opened(folder, stack, agreed="\n" + tomli_w.dumps(agreed), tables=tables, kinds=kinds)
         self.study = Path(shutil.copytree(folder / "zurich" / "study", folder / "study"))
         self.away: set[str] = set()
         self.silent: set[str] = set()
@@ -82,10 +85,12 @@ class Federation:
         return Message(left, reply_to=message)
 
     def draw(self, run: str = "run", **settings: Any) -> RunFolder:
+        return self.run(run, {"algorithm": "draw", "draw-rows": 300, **settings})
+
+    def run(self, run: str, settings: dict[str, Any]) -> RunFolder:
         config = {
             "study": STUDY, "data": "study", "data-dir": str(self.study), "roster": ",".join(HOSPITALS),
-            "algorithm": "draw", "draw-rows": 300, "roster-deadline": 0.5, "run-dir": str(self.folder / run),
-            **settings,
+            "roster-deadline": 0.5, "run-dir": str(self.folder / run), **settings,
         }  # fmt: skip
         nodes = [{"silo-file": self.folder / name / "silo.toml"} for name in HOSPITALS]
         run_loopback(server_app, self.app, config, nodes)

@@ -267,6 +267,9 @@ ASKS_COUNTS_BYTES = bytes.fromhex(
 )
 OF_QUESTIONS_FOR_COUNTS: Changes = {
     "of-none": (lambda message: message.histograms.ClearField("numbers"), Refusal.MALFORMED),
+    "by-without-condition": (lambda message: setattr(message.histograms, "by", "ward"), Refusal.MALFORMED),
+    "scores-without-targets": (lambda message: setattr(message.histograms, "scores", True), Refusal.MALFORMED),
+    "long-condition": (lambda message: setattr(message.histograms, "where", "a" * 501), Refusal.MALFORMED),
     "votes-too": (lambda message: setattr(message, "votes", 2), Refusal.MALFORMED),
     "labels-too": (lambda message: message.targets.MergeFrom(labels_pb2.Labels(count=5)), Refusal.LENGTH),
     "a-sum-of-labels-too": (lambda message: setattr(message, "summed", True), Refusal.MALFORMED),
@@ -360,6 +363,10 @@ def test_a_round_that_warms_up_has_no_targets():
     assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3200"))
     assert decode_instruction(encode_instruction(IN_TURN, TERMS), TERMS).soft.targets.weight == 0
     assert decode_instruction(ASKS_COUNTS_BYTES, TERMS).histograms == ASKS_COUNTS.histograms
+    scores = replace(ASKS_COUNTS, targets=TARGETS, histograms=Histograms(b"digest", 9, scores=True))
+    assert decode_instruction(encode_instruction(scores, TERMS), TERMS).histograms == scores.histograms
+    patients = replace(ASKS_COUNTS, histograms=Histograms(b"digest", 4, "age > 1", "ward"))
+    assert decode_instruction(encode_instruction(patients, TERMS), TERMS).histograms == patients.histograms
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from fedct_flwr.cli.lazy import lazy_group
 
 COMMANDS = (
-    "init", "draw", "invite", "register", "status", "unregister", "metrics", "run", "stop",
+    "init", "count", "draw", "invite", "register", "status", "unregister", "metrics", "run", "stop",
 )  # fmt: skip
 MODULES = {"metrics": "status", "stop": "run", "unregister": "register"}
 

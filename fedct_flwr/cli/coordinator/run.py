@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.draw import DrawnSet
+from fedct_flwr.algorithms.count import Counting
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run
@@ -84,8 +84,9 @@ def run(
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     if resume:
         check_from_file(config.learner_names, package or (), path)
-    if config.algorithm == DrawnSet.name:
-        raise ConfigError("to draw a public set: fedct coordinator draw FOLDER --epsilon E")
+    if isinstance(config.method, Counting):
+        name = config.algorithm
+        raise ConfigError(f"algorithm {name!r} has a command of its own: fedct coordinator {name} FOLDER")
     check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
 
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(config.roster))}")

@@ -4,6 +4,7 @@ import os
 import shutil
 import ssl
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -17,6 +18,8 @@ from fedct_flwr.cli.coordinator.invite import files_of, invited
 from fedct_flwr.cli.coordinator.register import nodes_of
 from fedct_flwr.cli.output import Json, Output, print_metrics
 from fedct_flwr.hospital.link import LinkError, call, span
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import RunError
 
 SOON: Final = 30
@@ -42,6 +45,9 @@ def status(folder: Folder, json_: Json = False) -> None:
     out = Output(as_json=json_)
     report = facts(CoordinatorFolder.open(folder))
     out.show(report, _table(report))
+    if run := report["interrupted"]:
+        again = f"fedct coordinator run {in_shell(folder)} --resume {in_shell(Path(run))}"
+        out.warn(f"the newest run was interrupted: go on with '{again}'")
     if not report["reachable"] or report["gateway"]["trouble"]:
         raise typer.Exit(RunError.exit_code)
 
@@ -94,6 +100,7 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
         "gateway": _gateway(coordinator),
         "silos": silos,
         "others": others,
+        "interrupted": _interrupted(coordinator.runs),
         "certificate_days": {
             name: days_of(path)
             for name, path in (
@@ -110,6 +117,12 @@ def facts(coordinator: CoordinatorFolder) -> dict[str, Any]:
             if path.exists()
         ),
     }
+
+
+def _interrupted(runs: Path) -> str | None:
+    """The folder of the newest run, if it has no result and no process is at work on it."""
+    newest = max(runs.glob("*/config.json"), key=lambda path: path.stat().st_mtime_ns, default=None)
+    return str(newest.parent) if newest and RunFolder(newest.parent).was_interrupted() else None
 
 
 def _table(report: dict[str, Any]) -> Table:

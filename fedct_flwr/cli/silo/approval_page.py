@@ -25,7 +25,7 @@ from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Query, Soft
-from fedct_flwr.wire.kinds import GRADIENTS, HARD, HISTOGRAMS, Kind, OnlyReady, kinds_let_out
+from fedct_flwr.wire.kinds import HARD, Kind, NoisySum, OnlyReady, kinds_let_out
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
 STATED: Final = {
@@ -76,6 +76,8 @@ class Page:
             "The query that reads the records": self._query(),
             "What the study states": self._stated(),
             "What leaves, to the coordinator": self._leaves(),
+            "Questions of how many patients there are": self._counts(),
+            "Questions for scores": self._scores(),
             f"What the {'sums' if config.adds_noise else 'labels'} may tell about a {config.unit}": self._promises(),
             "Limits, in total for this study and public set": self._limits(),
             "Limits over all studies of these records": self._over_all_studies(),
@@ -101,7 +103,7 @@ class Page:
         lengths = (
             longest_reply(question, config.silo, terms, scores=config.policy.metrics)
             for kind in kinds_let_out(config.policy.kinds, terms)
-            if kind not in (GRADIENTS, HISTOGRAMS) and kind.can_answer(students, terms)
+            if not isinstance(kind, NoisySum) and kind.can_answer(students, terms)
             for question in [kind.question(config.policy.max_rounds, Query(0, size), nothing, students, Soft())]
         )
         return max(lengths, default=0)
@@ -109,8 +111,10 @@ class Page:
     def _study(self) -> list[str]:
         config, study, schema = self.config, self.study, self.study.schema
         task = f"trains {config.learner.name} to tell {len(schema.classes):,} classes apart"
-        if config.draws:
+        if config.noisy_kind == "draw":
             task = "counts the values of its columns, for a public set that is drawn from all silos' counts"
+        elif config.noisy_kind == "count":
+            task = "counts the patients who meet the coordinator's conditions, and trains nothing"
         elif schema.grid:
             task = f"trains {config.learner.name} to predict {quoted(schema.quantity)}, {schema.grid.words}"
         elif times := schema.follow_up:
@@ -161,7 +165,7 @@ class Page:
         ]
 
     def _leaves(self) -> list[str]:
-        scores = "two" if self.study.schema.grid and not self.config.draws else "four"
+        scores = "two" if self.study.schema.grid and not self.config.counts else "four"
         return _lines(
             f"The coordinator's address: {self.config.connection.superlink}",
             *(words_of(kind).leaves for kind in self._kinds),
@@ -169,6 +173,31 @@ class Page:
             self._longest and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
         )
+
+    def _scores(self) -> list[str]:
+        agreed = self.study.config.scores
+        if not self.config.scores or agreed is None:
+            return []
+        return [
+            "At a run's end this silo trains a model on the public labels alone, and counts its test records by class "
+            "and by the class that this model gives them: one record of each patient",
+            f"Each run with scores costs epsilon {agreed.epsilon:g} at delta {agreed.delta:g} of the budget below, and "
+            "labels get the rest",
+            "The personal model is not scored: one record that it learned from may change all its answers",
+        ]
+
+    def _counts(self) -> list[str]:
+        agreed = self.study.config.count
+        if self.config.noisy_kind != "count" or agreed is None:
+            return []
+        return [
+            "The coordinator chooses each condition on the study's columns and the label, such as age >= 65. It learns "
+            "about how many patients of all silos meet it",
+            f"Each question costs epsilon {agreed.epsilon:g} at delta {agreed.delta:g} of the budget below, and the "
+            "ledger is charged first",
+            "All records count that this silo trains on: each patient once, and none who has opted out. Those of a "
+            "test-file do not count",
+        ]
 
     def _limits(self) -> list[str]:
         policy, size = self.config.policy, len(self.study.public)
@@ -234,13 +263,16 @@ class Page:
         config = self.config
         model = "Labels come from a model that learned from these records, and can tell something about them"
         if config.adds_noise:
-            made = "set that is drawn from the sums" if config.draws else "model that the sums train"
-            model = f"Everybody may have the {made}: it tells about a record no more than the sums do"
+            made = {
+                "draw": "set that is drawn from the sums: it tells",
+                "count": "counts: they tell",
+            }.get(config.noisy_kind, "model that the sums train: it tells")
+            model = f"Everybody may have the {made} about a record no more than the sums do"
         return _lines(
             model,
-            not config.draws
+            not config.counts
             and "The coordinator says what the others' labels are; false ones make this silo's own model worse",
-            not config.draws and "The model of before the study is kept: fedct silo predict --model before",
+            not config.counts and "The model of before the study is kept: fedct silo predict --model before",
             *(words_of(kind).beware for kind in self._kinds),
             "The promise above covers only what it says: fedct privacy-sheet names what is not covered"
             if config.promises or config.policy.sum_epsilon

@@ -132,7 +132,7 @@ def _study(config: SiloConfig, out: Output) -> _Subject:
 
     def sections(entries: Sequence[LogEntry]) -> dict[str, list[str]]:
         sections = Page(config, study, entries, Units.of(records, groups), found).sections()
-        if config.draws:
+        if config.noisy_kind == "draw":
             outside = silo.plan_of(study).form.place(records.X)[1] or "0 values outside of the data dictionary"
             sections["Values of this silo that the study does not foresee"] = [outside]
         if table is not None and any(columns := differing(table)):

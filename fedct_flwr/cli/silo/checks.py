@@ -292,9 +292,9 @@ def protection(silo: Silo) -> None:
 
     check_protected(silo.grouped[1], config.silo)
     if config.adds_noise:
-        together_in(agreed, draws=config.draws)
+        together_in(agreed, config.noisy_kind)
     elif promised.chosen.labeler:
-        promised, size = promised.after(agreed.config.draw_epsilon), num_units(silo.records.size, silo.grouped[1])
+        promised, size = promised.after(config.set_aside(agreed.config)), num_units(silo.records.size, silo.grouped[1])
         labelers.labeler_for(labelers.Start(promised, config.learner, config.silo, agreed.schema, agreed.public, size))
 
 

@@ -135,7 +135,8 @@ def _line_with(digest: str, path: Path, lines: int) -> int | None:
 def released(folder: Folder = None) -> None:
     """Print the labels that left in this study as CSV: line of the log, run, round, example, label.
 
-    A reply with counts or probabilities has a line for each example and class, with its number. Exit code 4 if the log
+    A reply with counts or probabilities has a line for each example and class, with its number; a part of a count of
+    patients has its condition. Exit code 4 if the log
     is not intact, or if a reply is missing.
     """
     config = SiloConfig.read_toml(silo_file(folder))
@@ -161,6 +162,9 @@ def released(folder: Folder = None) -> None:
         instruction = decode_instruction(found[1], terms)
         outcome = decode_reply(found[0], terms, instruction).outcome
         if isinstance(outcome, Refusal):
+            continue
+        if (asked := instruction.histograms) and asked.where:
+            writer.writerow([entry.number, entry.run, entry.round, "", asked.where, ""])
             continue
         for example, label, number in _rows(instruction.query.positions(terms.num_public), outcome, terms):
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])

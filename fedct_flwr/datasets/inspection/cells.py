@@ -209,7 +209,7 @@ class Column:
     public: Cells | None
     silos: Mapping["SiloName", Cells]
 
-    @property
+    @cached_property
     def tables(self) -> dict["SiloName", Cells]:
         """All tables; the public set's name is empty."""
         return ({} if self.public is None else {"": self.public}) | {**self.silos}
@@ -228,16 +228,49 @@ class Column:
         )
 
     @cached_property
-    def _ends(self) -> tuple[NDArray[np.str_], Floats]:
+    def _ends_of_others(self) -> dict["SiloName", "Ends"]:
         found = {name: cells.ordered for name, cells in self.trained.tables.items() if cells.valid}
-        ends = [[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()]
-        return np.array([*found], dtype=np.str_), np.array(ends, dtype=np.float64).reshape(-1, 4)
+        ends = np.array(
+            [[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()] or [[0.0] * 4]
+        )
+        ends = ends[: len(found)]
+        records = ends[:, 3]
+        others = [
+            records.sum() - np.append(records, 0),
+            _least_of_others(ends[:, 0]),
+            _least_of_others(ends[:, 1]),
+            -_least_of_others(-ends[:, 2]),
+            _least_of_others(np.where(records >= FEWEST, ends[:, 0], np.inf)),
+        ]
+        return dict(zip([*found, _NOT_TRAINED], map(Ends._make, np.stack(others, axis=1).tolist()), strict=True))
 
-    def ends_of_others(self, silo: "SiloName") -> Floats:
-        """Smallest, middle and largest number and count ``(tables, 4)`` of each other table but test tables."""
-        names, ends = self._ends
-        others: Floats = ends[names != silo]
-        return others
+    def ends_of_others(self, silo: "SiloName") -> "Ends":
+        """Where the numbers of all other tables end, without test tables."""
+        return self._ends_of_others.get(silo, self._ends_of_others[_NOT_TRAINED])
+
+
+class Ends(NamedTuple):
+    """Where numbers of some tables end: infinite where there are none."""
+
+    records: float
+    smallest: float
+    middle: float
+    """The smallest median of a table."""
+    largest: float
+    smallest_of_many: float
+    """The smallest number of the tables with at least ``FEWEST`` of them."""
+
+
+_NOT_TRAINED: Final = "\0"
+"""Name for a table without training records."""
+
+
+def _least_of_others(values: Floats) -> Floats:
+    """For each of the values the smallest of all others, and at last the smallest of all ``(n + 1,)``."""
+    found = np.full(len(values) + 1, values.min(initial=np.inf))
+    if len(values):
+        found[values.argmin()] = np.delete(values, values.argmin()).min(initial=np.inf)
+    return found
 
 
 def columns_of_tables(public: pa.Table, silos: Mapping["SiloName", pa.Table]) -> Iterator[Column]:

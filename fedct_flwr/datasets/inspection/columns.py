@@ -187,14 +187,13 @@ def _sentinels(column: Column, silo: SiloName) -> list[float]:
     """Codes at an end of a table's numbers, far from the others or far more frequent; or alone in being negative."""
     found: list[float] = []
     values, cells = column.tables[silo].tally
-    others = column.ends_of_others(silo)
-    smallest = others[others[:, 3] >= FEWEST, 0]
+    smallest = column.ends_of_others(silo).smallest_of_many
     for sign in (1, -1):
         ordered, often = (values, cells) if sign > 0 else (-values[::-1], cells[::-1])
         codes = _CODES if sign > 0 else _CODES | {0, 1}
         # The largest numbers that are codes, or only the last of them: 77 may be an amount, next to 999.
         most = sum(1 for _ in takewhile(codes.__contains__, map(float, ordered[::-1])))
-        positive = sign < 0 and len(smallest) > 0 and bool((smallest >= 0).all())
+        positive = sign < 0 and 0 <= smallest < np.inf
         for few in range(most, 0, -1):
             if _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive):
                 found += (sign * ordered[-few:]).tolist()
@@ -222,17 +221,16 @@ def _far_numbers(column: Column, silo: SiloName, redaction: Redaction, shown: An
     """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
     own = column.tables[silo].ordered
     others = column.ends_of_others(silo)
-    if len(own) + others[:, 3].sum() < 50 or len(own) < 2:
+    if len(own) + others.records < 50 or len(own) < 2:
         return
-    smallest, middle = others[:, 0].min(initial=np.inf), others[:, 1].min(initial=np.inf)
     for sign in (1, -1):
         ordered = own if sign > 0 else -own[::-1]
         first = max(1, min(len(own) - 3, (len(own) + 1) // 2))
         at = first + int(np.diff(ordered[first - 1 :]).argmax())
         far, rest = ordered[at:], ordered[:at]
-        ends = np.concatenate([rest[[0, -1]], sign * others[:, [0, 2]].ravel()])
-        negative = sign < 0 < far[0] and smallest > middle / 4 > 0
-        if negative or _is_far(float(far[0]), ends.min(), float(np.median(rest)), ends.max()):
+        low, high = (others.smallest, others.largest) if sign > 0 else (-others.largest, -others.smallest)
+        negative = sign < 0 < far[0] and others.smallest > others.middle / 4 > 0
+        if negative or _is_far(float(far[0]), min(rest[0], low), float(np.median(rest)), max(rest[-1], high)):
             value = f" ({shown(sign * far[0])})" if far[0] == far[-1] and not redaction.private else ""
             what = f"has numbers far from all others{value}, in {redaction.number(len(far), 'cell')}"
             fix = "check unit and sign, correct them, leave the cells empty, or take a line of sums out"

@@ -10,6 +10,8 @@ beyond doubt, it makes none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +22,10 @@ from fedct_flwr.types import Features, SiloName
 
 _SAMPLE: Final = 2000
 _PART: Final = " (test)"
+_FEWEST: Final = 5
+"""Equal records that are worth a finding."""
+_MOST_PAIRS: Final = 20_000_000
+"""Pairs of tables that share a record: 300 MB. Only thousands of tables with few, coarse columns have more."""
 
 _Keys = NDArray[np.int64]
 _Pair = tuple[SiloName, SiloName]
@@ -41,7 +47,7 @@ def shared_records(
     found: dict[_Pair, int] = {}
     for keys in (exact, rounded):
         whole = {silo: np.concatenate([keys[each] for each in (silo, silo + _PART) if each in keys]) for silo in kept}
-        between = _beyond_chance(whole, [(a, b) for a in whole for b in whole if a < b], bits)
+        between = _beyond_chance(whole, None, bits)
         tested = _beyond_chance(keys, [(silo, silo + _PART) for silo in kept if silo + _PART in keys], bits)
         found |= {pair: max(number, found.get(pair, 0)) for pair, number in (between | tested).items()}
     # Copies within a silo reach its test part by themselves.
@@ -69,58 +75,121 @@ def _shared(one: SiloName, other: SiloName, number: int, redaction: Redaction) -
     return Finding("shared-records", Severity.SAID, message, fix, silo=silo)
 
 
-def _beyond_chance(keys: Mapping[SiloName, _Keys], chosen: Sequence[_Pair], bits: float) -> dict[_Pair, int]:
-    """Pairs of tables with more equal records than chance explains, and how many; of a table with itself, repeats."""
-    at = {name: position for position, name in enumerate(keys)}
-    equal, pairs, every = _equal([*keys.values()])
-    apart = np.triu(np.ones(pairs.shape, dtype=bool), k=1)
-    for name in (name for name in keys if name.endswith(_PART)):
-        own = at[name.removesuffix(_PART)]
-        apart[own, at[name]] = apart[at[name], own] = False
-    within = _rate(np.diag(pairs), np.diag(every))
+def _beyond_chance(keys: Mapping[SiloName, _Keys], chosen: Sequence[_Pair] | None, bits: float) -> dict[_Pair, int]:
+    """Pairs of tables with more equal records than chance explains, and how many; of a table with itself, repeats.
+
+    Of all pairs of different tables where none are ``chosen``.
+    """
+    names, at = [*keys], {name: position for position, name in enumerate(keys)}
+    tables = _Tables.of([*keys.values()], [(at[name], at[name + _PART]) for name in names if name + _PART in at])
+    if tables is None:
+        return {}
+    within = _rate(tables.repeats, tables.sizes * (tables.sizes - 1) / 2)
     found = {}
-    for one, other in chosen:
-        a, b = sorted((at[one], at[other]), key=lambda position: equal[position, position])
-        size, number = equal[a, a], equal[a, b] if a != b else equal[a, a] - len(np.unique(keys[one]))
-        if number < max(5, 0.02 * size):
+    for one, other in tables.alike(names) if chosen is None else chosen:
+        a, b = sorted((at[one], at[other]), key=tables.sizes.__getitem__)
+        size = tables.sizes[a]
+        number = tables.equal[a, b] if a != b else size - len(np.unique(keys[one]))
+        if number < max(_FEWEST, 0.02 * size):
             continue
-        others = apart.copy()
-        if a != b:
-            # A table that is a copy may have been copied more than once.
-            others[[a, b]] = others[:, [a, b]] = False
-        rate = _rate(pairs[others], every[others])
+        rate = tables.rate_without(a, b)
         if a != b and not other.endswith(_PART):
             rate = max(rate, within)
+        every = size * tables.sizes[b] if a != b else size * (size - 1) / 2
         # Where records differ in many bits, chance makes no equal ones.
-        expected = 0.0 if every[a, b] * 2**-bits < 0.05 else min(size, every[a, b] * rate)
+        expected = 0.0 if every * 2**-bits < 0.05 else min(size, every * rate)
         if number > 3 * (expected + np.sqrt(expected)):
             found[one, other] = int(number)
     return found
 
 
 def _rate(agreeing: NDArray[np.float64], every: NDArray[np.float64]) -> float:
-    """The share of pairs of records that agree, without the pair of tables where most do, which may be copies."""
+    """The share of pairs of records that agree, without the table where most do, which may hold copies."""
     kept = np.argsort(agreeing / np.maximum(every, 1))[: max(1, len(agreeing) - 1)]
     return float(agreeing[kept].sum() / max(1.0, every[kept].sum()))
 
 
-def _equal(keys: Sequence[_Keys]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """For each pair of tables: records of the one that are in the other; equal pairs of records; and all pairs.
+@dataclass(frozen=True)
+class _Tables:
+    """How many records tables share. Two tables are the training and the test part of a silo, or apart."""
 
-    Each ``(tables, tables)``, by products of matrices ``(tables, different records)``.
-    """
-    # SciPy takes its time to import.
-    from scipy.sparse import csr_array
+    sizes: NDArray[np.float64]
+    equal: Any
+    """Records of one table that are in another: sparse ``(tables, tables)``."""
+    repeats: NDArray[np.float64]
+    """Equal pairs of records within each table, each pair once."""
+    apart: Any
+    """Equal pairs of records of tables that are apart: sparse ``(tables, tables)``, each pair of tables twice."""
+    others: NDArray[np.float64]
+    """All pairs of a record of each table with one of the tables apart from it."""
+    partner: NDArray[np.intp]
+    """The position of each table's test part, or of the table that a test part is of; -1 for none."""
+    most: tuple[NDArray[np.intp], NDArray[np.intp]]
+    """Pairs of tables apart that share records, in descending order of the share of pairs of records that agree."""
 
-    sizes = np.array([len(own) for own in keys])
-    _, number = np.unique(np.concatenate(keys), return_inverse=True)
-    times = csr_array((np.ones(len(number)), (np.repeat(np.arange(len(keys)), sizes), number)))
-    times.sum_duplicates()
-    pairs, every = (times @ times.T).toarray(), np.outer(sizes, sizes).astype(np.float64)
-    # Within a table, each pair of different records once.
-    np.fill_diagonal(pairs, (np.diag(pairs) - sizes) / 2)
-    np.fill_diagonal(every, sizes * (sizes - 1) / 2)
-    return (times @ times.sign().T).toarray(), pairs, every
+    @classmethod
+    def of(cls, keys: Sequence[_Keys], parts: Sequence[tuple[int, int]]) -> "_Tables | None":
+        """``parts``: the positions of each table and its test part.
+
+        None where most of thousands of tables share records: chance is the only explanation.
+        """
+        # SciPy takes its time to import.
+        from scipy.sparse import csr_array, triu
+
+        lengths = np.array([len(own) for own in keys])
+        _, number = np.unique(np.concatenate(keys), return_inverse=True)
+        times = csr_array((np.ones(len(number)), (np.repeat(np.arange(len(keys)), lengths), number)))
+        times.sum_duplicates()
+        if min(np.square(np.bincount(times.indices)).sum(), len(keys) ** 2) > _MOST_PAIRS:
+            return None
+        sizes, pairs = lengths.astype(np.float64), (times @ times.T).tolil()
+        repeats = (pairs.diagonal() - sizes) / 2
+        pairs.setdiag(0)
+        others, partner = sizes * (sizes.sum() - sizes), np.full(len(keys), -1)
+        for one, other in parts:
+            pairs[one, other] = pairs[other, one] = 0
+            others[[one, other]] -= sizes[one] * sizes[other]
+            partner[[one, other]] = other, one
+        apart = pairs.tocsr()
+        apart.eliminate_zeros()
+        once = triu(apart, format="coo")
+        order = np.argsort(-once.data / (sizes[once.row] * sizes[once.col]), kind="stable")
+        return cls(sizes, times @ times.sign().T, repeats, apart, others, partner, (once.row[order], once.col[order]))
+
+    def alike(self, names: Sequence[SiloName]) -> list[_Pair]:
+        """Pairs of different tables that share as many records as are worth a look."""
+        found = self.equal.tocoo()
+        there = found.data >= _FEWEST
+        both = zip(found.row[there].tolist(), found.col[there].tolist(), strict=True)
+        ordered = {(a, b) if names[a] < names[b] else (b, a) for a, b in both if a != b}
+        return [(names[a], names[b]) for a, b in sorted(ordered)]
+
+    @cached_property
+    def agreeing(self) -> NDArray[np.float64]:
+        """Equal pairs of a record of each table with one of the tables apart from it."""
+        return np.asarray(self.apart.sum(axis=1)).ravel()
+
+    def rate_without(self, a: int, b: int) -> float:
+        """The share of pairs of records that agree between tables apart, without the two where most do.
+
+        Those may be copies. For the same reason all pairs with one of two different tables are left out.
+        """
+        agreeing, every, pairs = (
+            self.agreeing.sum() / 2,
+            self.others.sum() / 2,
+            len(self.sizes) * (len(self.sizes) - 1) / 2,
+        )
+        pairs -= np.count_nonzero(self.partner >= 0) / 2
+        left_out = () if a == b else (a, b)
+        for one in left_out:
+            agreeing, every = agreeing - self.agreeing[one], every - self.others[one]
+            pairs -= len(self.sizes) - 1 - (self.partner[one] >= 0)
+        if left_out and self.partner[a] != b:
+            agreeing, every, pairs = agreeing + self.apart[a, b], every + self.sizes[a] * self.sizes[b], pairs + 1
+        most = next(((c, d) for c, d in zip(*self.most, strict=True) if not {c, d} & {*left_out}), None)
+        if most and pairs > 1:
+            agreeing, every = agreeing - self.apart[most], every - self.sizes[most[0]] * self.sizes[most[1]]
+        return float(agreeing / max(1.0, every))
 
 
 def _digests(

@@ -1,0 +1,114 @@
+"""Counts with noise from real silos' records: one secure sum, opened once. ``CountedPatients`` asks how many match.
+
+A silo's part: ``silo/noisy_sum.py``. The noise and its words: ``drawing/counts.py``.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr import coordinator, labelers, silo
+from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.drawing.patients import PatientCount
+from fedct_flwr.runs.run_folder import Checkpoint
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.content import Histograms, Instruction, Query
+from fedct_flwr.wire.kinds import PATIENTS, HistogramCounts, Kind
+
+if TYPE_CHECKING:
+    # An algorithm as an object waits for neither, nor for the extra privacy.
+    from flwr.serverapp import Grid
+
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.coordinator.study import Study
+    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.drawing.counts import CountPlan
+    from fedct_flwr.drawing.marginals import Plan
+
+_COUNTS = "columns"
+"""The opened sum, in a checkpoint."""
+
+
+def folder_of(study: "Study") -> "StudyFolder":
+    """The study of real silos as its folder describes it."""
+    return cast("StudyFolder", study.subject.folder)
+
+
+@dataclass(frozen=True)
+class Counting(Algorithm):
+    """One question for counts with noise."""
+
+    fixed_rounds: ClassVar[int] = 1
+    instead: ClassVar[str]
+    """The remedy in a simulation."""
+
+    def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
+        """Raise ConfigError in a simulation, or without the extra privacy."""
+        labelers.check_extra("privacy", f"algorithm {self.name!r}")
+        if dataset is not None:
+            raise ConfigError(f"algorithm {self.name!r} asks real silos: in a simulation {self.instead}")
+
+    def opened(
+        self, study: "Study", grid: "Grid", asked: Histograms, plan: "Plan | CountPlan"
+    ) -> tuple[NDArray[np.int64], int]:
+        """The opened sum ``(numbers,)``, and how many silos are in it. Raises RunError.
+
+        A sum that was opened stays in the checkpoint, and is asked for no more.
+        """
+        kind = cast(HistogramCounts, self.kind)
+        known = study.checkpoint.state.get(_COUNTS) if study.checkpoint else None
+        if known is not None:
+            return known, len(study.folder.rounds()[-1]["silos"])
+        nothing, sums = coordinator.no_targets(study.terms.num_public), coordinator.NoisySums(study, grid, kind)
+        sums.wait()
+        # Only a sum that silos have added to is a round: what too few were ready for is asked again, at no cost.
+        number = len(study.folder.rounds()) + 1
+        study.folder.save_checkpoint(Checkpoint(number, nothing, {}))
+        try:
+            opened = sums.opened(
+                Instruction(number, Query(0, len(nothing)), nothing, histograms=asked),
+                lambda total, silos: plan.wrong(total.view(np.int64), silos),
+            ).view(np.int64)
+        except coordinator.Lost as why:
+            raise RunError(
+                f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
+                "[privacy], then resume the run"
+            ) from None
+        study.folder.save_checkpoint(Checkpoint(number, nothing, {_COUNTS: opened}))
+        return opened, len(study.folder.rounds()[-1]["silos"])
+
+
+@dataclass(frozen=True)
+class CountedPatients(Counting):
+    """How many patients of all silos have a record that meets a condition."""
+
+    count_where: str = ""
+    """The condition on the study's columns, such as "age >= 65 and crp > 10"."""
+    count_by: str = ""
+    """A column for whose categories patients are counted; empty: all together."""
+
+    name: ClassVar[str] = "count"
+    title: ClassVar[str] = "Counts of patients"
+    kind: ClassVar[Kind] = PATIENTS
+    predicts_quantities: ClassVar[bool] = True
+    instead: ClassVar[str] = "call fedct_flwr.count()"
+
+    def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
+        """Open the sum, and return what ``result.json`` tells. Raises RunError or ConfigError."""
+        folder = folder_of(study)
+        question = PatientCount.of(self.count_where, self.count_by, folder.schema, folder.config.columns)
+        plan = silo.count_plan(folder, question)
+        asked = Histograms(folder.digest, plan.numbers, question.where.text, self.count_by)
+        opened, silos = self.opened(study, grid, asked, plan)
+        facts = {"study": folder.digest.hex(), "where": asked.where, "by": asked.by, "silos": silos}
+        return {
+            "count": {
+                **facts,
+                "epsilon": plan.epsilon,
+                "delta": plan.delta,
+                **plan.facts(question.cells, opened, silos),
+            }
+        }

@@ -1,0 +1,92 @@
+"""Scores of all silos together from one secure sum of counts with noise, for studies in which silos promise something.
+
+Each silo trains a model on the public labels alone, and counts its test records by true and predicted class.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.coordinator.summing import NoisySums, Valid
+from fedct_flwr.drawing.counts import GRID, CountPlan, NoisyNumber
+from fedct_flwr.files import write_json
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.content import Histograms, Instruction, Query
+from fedct_flwr.wire.kinds import SCORES
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid
+
+    from fedct_flwr.coordinator.study import Study
+
+_SURE: Final = 1.96
+_FILE: Final = "scores_of_all.json"
+"""The scores, in the run's folder."""
+
+
+class _Quiet(NoisySums):
+    """Sums that are no rounds."""
+
+    silos = 0
+
+    def note(self, instruction: Instruction, asked_bytes: int, valid: Valid, *_: Any) -> None:
+        """Remember how many silos are in the sum."""
+        self.silos = len(valid)
+
+
+def noisy_scores(study: "Study", grid: "Grid") -> dict[str, Any]:
+    """The scores of a run that has ended, for ``result.json``; nothing where none were asked for, or agreed upon.
+
+    A sum that is not opened fails no run: the reason stands in its place.
+    """
+    folder = study.subject.folder
+    agreed = folder.config.scores if folder else None
+    if folder is None or agreed is None:
+        return {}
+    sums, classes = folder.config.sums, study.terms.num_classes
+    plan = CountPlan(classes**2, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+    asked, number = Histograms(folder.digest, plan.numbers, scores=True), len(study.folder.rounds()) + 1
+    kept = study.folder.path / _FILE
+    # A run that is resumed without another round has paid for its scores.
+    if kept.exists() and (known := study.folder.read_json(_FILE))["after_round"] == number - 1:
+        return {"scores": known}
+    labels, quiet = study.folder.load_checkpoint().targets, _Quiet(study, grid, SCORES)
+    question = Instruction(number, Query(0, len(labels)), labels, histograms=asked)
+    try:
+        total = quiet.opened(question, lambda total, silos: plan.wrong(total.view(np.int64), silos)).view(np.int64)
+    except RunError as why:
+        return {"scores": {"missing": str(why)}}
+    deviation = plan.noise.share_scale * math.sqrt(quiet.silos) / GRID
+    facts = {"epsilon": agreed.epsilon, "delta": agreed.delta, "silos": quiet.silos, "after_round": number - 1}
+    facts |= of_counts((total / GRID).reshape(classes, classes), deviation)
+    write_json(kept, facts)
+    return {"scores": facts}
+
+
+def of_counts(counts: NDArray[np.float64], noise: float) -> dict[str, Any]:
+    """Accuracy and balanced accuracy from counts ``(classes, classes)`` by true and predicted class.
+
+    ``noise`` is its standard deviation in one count. Intervals of 95% have the variance of the test records and, by the
+    delta method, that of noise.
+    """
+    classes = len(counts)
+    of_class = np.maximum(counts.sum(axis=1), 1.0)
+    recall = np.clip(counts.diagonal() / of_class, 0, 1)
+    by_noise = noise**2 * ((1 - recall) ** 2 + (classes - 1) * recall**2) / of_class**2
+    balanced = float(recall.mean()), math.sqrt(float((recall * (1 - recall) / of_class + by_noise).sum())) / classes
+    records = max(float(counts.sum()), 1.0)
+    p = min(max(float(counts.trace()) / records, 0.0), 1.0)
+    spread = noise**2 * classes * ((1 - p) ** 2 + (classes - 1) * p**2) / records**2
+    accuracy = p, math.sqrt(p * (1 - p) / records + spread)
+    return {
+        "test_records": NoisyNumber(records, noise * classes).facts,
+        "accuracy": _interval(*accuracy),
+        "balanced_accuracy": _interval(*balanced),
+    }
+
+
+def _interval(value: float, error: float) -> dict[str, float]:
+    low, high = max(0.0, value - _SURE * error), min(1.0, value + _SURE * error)
+    return {"value": round(value, 3), "low": round(low, 3), "high": round(high, 3)}

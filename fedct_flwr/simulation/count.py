@@ -1,0 +1,126 @@
+"""``count()``: how many patients of all silos meet a condition, with the noise that real silos would add."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fedct_flwr import datasets, drawing
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.study import StudySums
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.federated import column_of_groups, numbered, pool
+from fedct_flwr.datasets.files import source
+from fedct_flwr.datasets.folder import read_folder
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.tables import columns_of, encode
+from fedct_flwr.labelers.labeler import check_extra
+from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.seeding import generator
+from fedct_flwr.simulation.silos import Silos, of_data_set, tables_in
+from fedct_flwr.text.printable import count as number_of
+from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
+
+
+@dataclass(frozen=True)
+class Count:
+    """Numbers of patients as people may read them: ``about``, ``low`` and ``high`` (95%), or ``fewer_than``.
+
+    ``all`` counts all together, and ``cells`` each category of a column, where one was asked for.
+    """
+
+    all: Mapping[str, int]
+    cells: Mapping[str, Mapping[str, int]]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                drawing.count_in_words(self.all),
+                *(f"{name}: {drawing.count_in_words(facts, '')}" for name, facts in self.cells.items()),
+            ]
+        )
+
+
+class _Records(NamedTuple):
+    """A silo's records, and which of them are one patient's."""
+
+    examples: Examples
+    groups: Groups | None
+
+
+def count(
+    silos: Silos,
+    where: str,
+    *,
+    by: str | None = None,
+    group: str = "",
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    seed: int = 0,
+) -> Count:
+    """Count the patients of all silos with a record that meets a condition, such as ``"age >= 65 and crp > 10"``.
+
+    ``silos`` are those of ``simulate()``, three or more; a label column is a column like others, and that of a data set
+    by name is called ``label``. ``by`` names a column of categories. ``group`` names the column of patients' numbers:
+    each counts once. Noise is that of real silos for ``epsilon`` and ``delta``, but follows from ``seed``.
+
+    Raises ConfigError, also for a condition that cannot be read, and DataError.
+
+    >>> ages = {name: {"age": [40, 70] * 200} for name in "abc"}
+    >>> silos = {name: pa.table(columns) for name, columns in ages.items()}
+    >>> print(count(silos, "age >= 65"))
+    about 592 patients match (between 583 and 602 with 95% chance)
+    """
+    check_extra("privacy", "count()")
+    Budget(epsilon, delta)
+    schema, records = _of_data_set(silos) if isinstance(silos, str) and silos in LOADERS else _of_tables(silos, group)
+    sums = StudySums()
+    if len(records) < sums.min_summands:
+        found = number_of(len(records), "silo")
+        raise ConfigError(f"counts are secure sums of {sums.min_summands} silos or more, and there are {found}")
+    question = drawing.PatientCount.of(where, by or "", schema, {})
+    plan = drawing.CountPlan(len(question.cells), epsilon, delta, sums.min_summands - sums.may_collude)
+    opened = np.zeros(plan.numbers, dtype=np.int64)
+    for name, (examples, groups) in records.items():
+        noise = generator(seed, "noise of counts", name, question.where.text, by or "")
+        opened += plan.summand(question.counts(*examples, groups), noise)
+    facts = plan.facts(question.cells, opened, len(records))
+    return Count(facts["all"], facts["cells"])
+
+
+def _of_data_set(name: str) -> tuple[Schema, dict[SiloName, _Records]]:
+    dataset = datasets.load(RunConfig.from_flower(of_data_set(name)))
+    return dataset.schema, {silo.name: _Records(pool([silo.private, silo.test]), None) for silo in dataset.silos}
+
+
+def _of_tables(silos: Any, group: str) -> tuple[Schema, dict[SiloName, _Records]]:
+    tables = tables_in(silos) if isinstance(silos, Mapping) else _in_folder(silos)
+    groups: list[Groups] | list[None] = [None] * len(tables)
+    if group:
+        groups = numbered([column_of_groups(table, group, f"silo {name!r}") for name, table in tables.items()])
+        tables = {name: table.drop_columns([group]) for name, table in tables.items()}
+    try:
+        whole = pa.concat_tables(tables.values(), promote_options="permissive")
+    except pa.ArrowException:
+        raise DataError("the silos' tables have columns of other types: give them the same columns") from None
+    columns, place = columns_of(whole, "the silos' tables"), 0
+    # Any outcome will do: the label is a column like others.
+    schema, X, found = Schema((), columns, quantity="outcome"), encode(whole, columns, "the silos' tables"), {}
+    for (name, table), of in zip(tables.items(), groups, strict=True):
+        rows = X[place : (place := place + table.num_rows)]
+        found[name] = _Records(Examples(rows, np.zeros(len(rows))), of)
+    return schema, found
+
+
+def _in_folder(folder: Any) -> dict[SiloName, pa.Table]:
+    if not isinstance(folder, str | Path):
+        raise DataError(
+            f"silos is of type {type(folder).__name__}: give a table for each silo, a folder, or a data set's name"
+        )
+    settings = TableSettings.of_folder(Path(folder))
+    files = read_folder(Path(folder), settings, drawn=True).silos
+    return {name: source(path, settings).read(()) for name, path in files.items()}
