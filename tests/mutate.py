@@ -89,6 +89,12 @@ FAULTS = [
     # Labels are printed of an intact log alone.
     Fault("cli/silo/verify.py", "verdict.intact and (line", "False and (line", "cli/test_silo_released.py"),
     Fault("cli/silo/verify.py", "raise _broken(verdict)\n    study", "pass\n    study", "cli/test_silo_released.py"),
+    # A reply of another app is what is declared, rebuilt, once for each message.
+    Fault("hospital/app_gate.py", "if type(name) is not str or name not in forms:", "if False:"),
+    Fault("hospital/app_gate.py", "if not low <= number <= high:", "if number < low or number > high:"),
+    Fault("hospital/app_gate.py", 'flat = flat.view(np.uint8) != 0 if dtype.kind == "b" else flat', ""),
+    Fault("hospital/app_gate.py", "if not asked.request or asked.run != run_id:", "if False:"),
+    Fault("hospital/app_agent.py", "copy.copy(task.message.metadata)", "task.message.metadata"),
     # Carried files open with the silo's own secret alone.
     Fault(
         "hospital/offline_transport.py",
