@@ -50,7 +50,7 @@ _NOT_LET_IN: Final = "cannot be asked, as the coordinator does not let its Super
 _SENTENCES: Final[Mapping[str, str]] = {
     Shut.LOG: "the agent cannot write its egress log, so nothing leaves: look for a full disk or a replaced file, and "
     "start the agent again",
-    Shut.FILES: "the settings, a key or the study's files were written since the agent started, so nothing leaves: "
+    Shut.FILES: "the settings, a key, or files of study or app were written since the agent began, so nothing leaves: "
     "start the agent again",
 }
 

@@ -93,7 +93,7 @@ class Approval(StrEnum):
 
 
 NOT_APPROVED: Final[Mapping[Approval, str]] = {
-    Approval.CHANGED: "study or settings have changed since they were approved, so nothing leaves: fedct silo approve",
+    Approval.CHANGED: "study, app or settings have changed since approved, so nothing leaves: fedct silo approve",
     Approval.NONE: "nothing is approved, so nothing leaves: fedct silo approve",
     Approval.REVOKED: "revoked, so nothing leaves: fedct silo approve",
     Approval.LOST: "the state folder is not the latest one, so nothing leaves: mount it, or restore the latest copy",

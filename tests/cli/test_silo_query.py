@@ -85,7 +85,7 @@ def test_another_text_is_not_what_was_approved(fedct: Fedct, kit: Kit) -> None:
     assert not kit.is_approved
     assert not files.unchanged()
     page = words(check(fedct, kit).out)
-    assert "! approval: study or settings have changed since they were approved, so nothing leaves" in page
+    assert "! approval: study, app or settings have changed since approved, so nothing leaves" in page
     # The database may move, as a file may.
     approve(fedct, kit)
     shutil.copyfile(kit.config.data.database, kit.folder / "moved.db")

@@ -108,7 +108,7 @@ STATES: dict[str, tuple[Callable[[Kit], object], str, int]] = {
     "agent dead": (lambda kit: write_agent(kit, pid=0), "not at work: fedct silo start", 1),
     "SuperNode dead": (lambda kit: write_agent(kit, connected=False), "waits for its SuperNode (process", 1),
     "disk full": (lambda kit: write_agent(kit, shut="log"), "the agent cannot write its egress log", 1),
-    "files changed": (lambda kit: write_agent(kit, shut="files"), "a key or the study's files were written", 1),
+    "files changed": (lambda kit: write_agent(kit, shut="files"), "a key, or files of study or app were written", 1),
     "approval revoked": (lambda kit: withdraw(kit.state), "revoked, so nothing leaves: fedct silo approve", 1),
 }
 """As docs/operations.md has them: state, sentence, exit code of --healthy."""

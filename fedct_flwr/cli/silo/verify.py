@@ -84,14 +84,13 @@ def verify(
             f"the egress log has no line with the hash {since}: an older copy was put back, or a new log begun, and "
             "what left in between is not in it"
         )
+    with_labels = f" with labels, {count(labels, 'label')}" if isinstance(config, SiloConfig) else ""
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
-    out.say(
-        f"Left: {count(len(released), 'message')} with labels, {count(labels, 'label')}, {bytes_:,} bytes "
-        f"in all; refused: {refused:,}."
-    )
+    out.say(f"Left: {count(len(released), 'message')}{with_labels}, {bytes_:,} bytes in all; refused: {refused:,}.")
     if replies:
         whole = sum(reply is not None for reply in replies)
-        out.say(f"Kept word for word, and as the log says: {whole:,} of {len(replies):,}; see 'fedct silo released'.")
+        where = "'fedct silo released'" if with_labels else config.state / FOLDER
+        out.say(f"Kept word for word, and as the log says: {whole:,} of {len(replies):,}; see {where}.")
     if found:
         out.say(f"The line that was written down is there: line {found:,}.")
     if lines:
