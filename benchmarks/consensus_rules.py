@@ -5,7 +5,7 @@ silo trains on them too. Bad silos vote; only the models of the others are score
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from sklearn.metrics import recall_score
 from benchmarks import report
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
+from benchmarks.variants import relabeled, shifted
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
 from fedct_flwr.config.run import RunConfig
@@ -28,7 +29,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, SiloName
 from fedct_flwr.wire.content import Query
 
 QUORUM: Final = 0.75
@@ -49,7 +50,7 @@ class Data(NamedTuple):
 
     title: str
     settings: dict[str, Any]
-    bad: str
+    bad: tuple[str, ...]
     seeds: int
 
 
@@ -59,7 +60,7 @@ DATA: Final = (
     Data(
         "Four hospitals, mixed learners, 1 of 4 silos bad",
         {"data": "heart-disease", "learner": HOSPITALS["mixed (LR, RF, boosting, LR)"]},
-        "cleveland",
+        ("cleveland",),
         5,
     ),
     Data(
@@ -70,27 +71,24 @@ DATA: Final = (
             "public-size": 250,
             "learner": "logistic-regression,random-forest,logistic-regression,random-forest,logistic-regression",
         },
-        "silo-2,silo-5",
+        ("silo-2", "silo-5"),
         10,
     ),
     Data(
         "Adult, logistic regression, 2 of 5 silos bad",
         {"data": "adult", "private-size": 1000, "public-size": 1000, "learner": "logistic-regression"},
-        "silo-2,silo-5",
+        ("silo-2", "silo-5"),
         5,
     ),
     Data(
         "Digits, logistic regression, 3 of 10 silos bad",
         {"data": "digits", "learner": "logistic-regression"},
-        "silo-2,silo-5,silo-9",
+        ("silo-2", "silo-5", "silo-9"),
         10,
     ),
 )
-CORRUPTIONS: Final = {
-    "low quality (random labels)": "random-labels",
-    "shifted labels (y + 1 mod C)": "label-shift",
-    "colluding for class 1": "collusion",
-}
+CORRUPTIONS: Final = ("low quality (random labels)", "shifted labels (y + 1 mod C)", "colluding for class 1")
+"""The last learn nothing and vote for one class together (Fang, Cao, Jia, Gong, USENIX Security 2020)."""
 
 
 def digits(config: RunConfig) -> FederatedDataset:
@@ -107,8 +105,7 @@ def _scenarios(data: Data) -> dict[str, dict[str, Any]]:
     clean: dict[str, dict[str, Any]] = {} if own else {"clean": {}, "skewed (Dirichlet 0.3)": _SPLIT}
     split = {} if own else {"partition": "dirichlet", "dirichlet-concentration": 1.0}
     bad = {
-        name if own else f"{name}, Dirichlet 1": {**split, "bad-silos": data.bad, "corruption": corruption}
-        for name, corruption in CORRUPTIONS.items()
+        name if own else f"{name}, Dirichlet 1": {**split, "bad": data.bad, "corruption": name} for name in CORRUPTIONS
     }
     return clean | bad
 
@@ -120,7 +117,9 @@ def measured(settings: Settings) -> dict[str, float]:
     """
     # An optimizer that stops at 1,000 steps has learned well enough.
     warnings.simplefilter("ignore", ConvergenceWarning)
-    silos = Silos(RunConfig.from_flower({"study": "benchmark", **settings}))
+    bad = {key: value for key, value in settings.items() if key in ("bad", "corruption")}
+    given = {key: value for key, value in settings.items() if key not in bad}
+    silos = Silos(RunConfig.from_flower({"study": "benchmark", **given}), **bad)
     nothing = silos.nothing
     votes = silos.train(nothing, everybody=True)
     found = {"local": silos.score()}
@@ -138,15 +137,25 @@ def measured(settings: Settings) -> dict[str, float]:
 
 
 class Silos:
-    """The silos of a data set with their learners."""
+    """The silos of a data set with their learners; ``bad`` ones have a ``corruption``."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, bad: Sequence[SiloName] = (), corruption: str = "") -> None:
         self._dataset = datasets.load(config)
+        classes = len(self._dataset.schema.classes)
+        if corruption == CORRUPTIONS[0]:
+            self._dataset = relabeled(
+                self._dataset,
+                bad,
+                lambda y, silo: generator(config.seed, "corruption", silo).integers(0, classes, len(y)),
+            )
+        elif corruption == CORRUPTIONS[1]:
+            self._dataset = shifted(self._dataset, bad)
+        self._colluders = {*bad} if corruption == CORRUPTIONS[2] else set()
         self._one_learner = len(config.learner) == 1
         self._learners = [
             build_learner(config, self._dataset, n, silo.private.X) for n, silo in enumerate(self._dataset.silos)
         ]
-        self._good = [n for n, silo in enumerate(self._dataset.silos) if silo.name not in config.bad_silos]
+        self._good = [n for n, silo in enumerate(self._dataset.silos) if silo.name not in bad]
         assert self._dataset.truth is not None
         self.truth = self._dataset.truth
         self.nothing = np.full(len(self.truth), ABSTAIN, dtype=LABEL_DTYPE)
@@ -159,7 +168,10 @@ class Silos:
         chosen = [(n, self._dataset.silos[n]) for n in (range(len(self._learners)) if everybody else self._good)]
         everything = Query(0, len(public))
         return [
-            (silo.name, cotrain(self._learners[n], silo.private, public, targets, everything)) for n, silo in chosen
+            (silo.name, np.ones(len(public), dtype=LABEL_DTYPE))
+            if silo.name in self._colluders
+            else (silo.name, cotrain(self._learners[n], silo.private, public, targets, everything))
+            for n, silo in chosen
         ]
 
     def score(self) -> float:

@@ -76,7 +76,7 @@ def clothes(private: int, public: int, epochs: int) -> dict[str, Any]:
         "batch-size": 64,
         "weight-decay": 1e-6,
         "epochs": epochs,
-        **_same_student("fashion-mnist-mlp", {"width": 100}),
+        **_same_student("mlp", {"width": 100}),
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks import methods
 from benchmarks.harness import Column, Grid, Row, Settings, Table, Words, by_method
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
-from benchmarks.variants import change
+from benchmarks.variants import BAD, change
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -27,7 +27,6 @@ from fedct_flwr.scoring import accuracy
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import SiloName
 
-BAD: Final = "silo-2,silo-9"
 CONSENSUS: Final[dict[str, Any]] = {
     **SETTINGS,
     "num-silos": 10,
@@ -69,11 +68,11 @@ class Length(NamedTuple):
 def consensus(method: str, settings: Settings) -> dict[str, float]:
     """Held-out accuracy of the good silos and of groups of them, what a silo sends, trust in bad silos.
 
-    ``settings`` has a ``length``, a tuple like ``Length``, and may have ``groups``: silos' numbers by name.
+    ``settings`` has a ``length``, a tuple like ``Length``, and may have ``bad`` silos and ``groups``: numbers by name.
     """
     one_thread_per_silo()
-    length, groups = Length(*settings["length"]), settings.get("groups", {})
-    given = {key: value for key, value in settings.items() if key not in ("length", "groups")}
+    length, groups, bad = Length(*settings["length"]), settings.get("groups", {}), settings.get("bad", ())
+    given = {key: value for key, value in settings.items() if key not in ("length", "groups", "bad")}
     algorithm = METHODS[method]["algorithm"]
     own = {} if algorithm == ALONE else METHODS[method]
     config = RunConfig.from_flower({**given, **own, **length.settings(algorithm)})
@@ -90,14 +89,14 @@ def consensus(method: str, settings: Settings) -> dict[str, float]:
         simulated_site.cache_clear()
         sent = [entry["bytes_sent"] / len(entry["silos"]) for entry in rounds]
         found = {"bytes": fmean(sent), "bytes in all": sum(sent)}
-        if trust and config.bad_silos:
-            found |= {f"trust in bad, {when}": _given(trust[place], config.bad_silos) for when, place in _WHEN.items()}
+        if trust and bad:
+            found |= {f"trust in bad, {when}": _given(trust[place], bad) for when, place in _WHEN.items()}
         if trust and "weak" in groups:
             found["weak in strong"] = _between(trust[len(trust) // 2], groups["weak"], groups["strong"])
     found["seconds"] = time.perf_counter() - start
     reached = {silo.name: accuracy(model, dataset.test) for silo, model in zip(dataset.silos, models, strict=True)}
-    found["bad silos"] = fmean([reached[silo] for silo in config.bad_silos] or [0.0])
-    return {**found, **_means(reached, dataset, groups, config.bad_silos)}
+    found["bad silos"] = fmean([reached[silo] for silo in bad] or [0.0])
+    return {**found, **_means(reached, dataset, groups, bad)}
 
 
 _WHEN: Final = {"first": 0, "last": -1}
@@ -149,7 +148,7 @@ def _pooled(settings: Settings) -> dict[str, float]:
     return _means(reached, dataset, groups, ())
 
 
-_BAD: Final = {"bad-silos": BAD, "corruption": "label-shift"}
+_BAD: Final = {"data": "fashion-mnist-silos-2-and-9-shifted", "bad": BAD}
 SCENARIOS: Final[dict[str, dict[str, Any]]] = {
     f"Dirichlet {concentration:g}{name}": {"dirichlet-concentration": concentration, **settings}
     for name, settings in {
@@ -171,7 +170,7 @@ _GROUPS: Final = {"strong": [1, 2, 3, 4, 5], "weak": [6, 7, 8, 9, 10]}
 _MIXED: Final[Settings] = {
     **CONSENSUS,
     "dirichlet-concentration": 1.0,
-    "learner": ",".join(["fashion-mnist-mlp"] * 5 + ["torch.nn.Linear"] * 5),
+    "learner": ",".join(["mlp"] * 5 + ["torch.nn.Linear"] * 5),
     "learner-params": json.dumps([{"width": 64}] * 5 + [{"in_features": 784, "out_features": 10}] * 5),
     "groups": _GROUPS,
 }
@@ -180,8 +179,8 @@ _CNN: Final = "benchmarks.prediction_consensus.cnn"
 ARCHITECTURES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "CNN of 3 layers": (_CNN, {"channels": [8, 16, 32]}),
     "CNN of 2 layers": (_CNN, {"channels": [8, 16]}),
-    "MLP 784-128-128-5": ("fashion-mnist-mlp", {"width": 128}),
-    "MLP 784-32-32-5": ("fashion-mnist-mlp", {"width": 32}),
+    "MLP 784-128-128-5": ("mlp", {"width": 128}),
+    "MLP 784-32-32-5": ("mlp", {"width": 32}),
     "linear": ("torch.nn.Linear", {"in_features": 784, "out_features": 5}),
 }
 """Two silos of each: silo 1 and 6 the first, silo 2 and 7 the second."""

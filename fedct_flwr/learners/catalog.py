@@ -62,13 +62,11 @@ SOME_REGRESSORS: Final = (
 """Advice on an object that is not a learner."""
 
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    **{
-        name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
-        for name in ("mlp", "fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "small-cnn")
-    },
+    "mlp": ("fedct_flwr.learners.networks.mlp", {}),
+    "small-cnn": ("fedct_flwr.learners.networks.small_cnn", {}),
     TORCHVISION: ("fedct_flwr.learners.networks.torchvision_network", {}),
 }
-"""For tables, of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
+"""For tables, a small one for images of any size, and torchvision's by their ``model``'s name."""
 
 LANGUAGE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     # Embeddings have length 1, so a linear model needs large weights.

@@ -234,7 +234,7 @@ def test_every_name_learns_values_with_weights_again_the_same_and_is_kept(name: 
     "name",
     [
         "logistic-regression",
-        "cifar10-cnn",
+        "small-cnn",
         "sklearn.svm.SVC",
         "tests.federation.learners.network",
         "ridgee",
