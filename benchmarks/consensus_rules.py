@@ -17,7 +17,7 @@ from sklearn.metrics import recall_score
 from benchmarks import report
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
-from benchmarks.variants import relabeled, shifted
+from benchmarks.variants import config_of, relabeled, shifted
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
 from fedct_flwr.config.run import RunConfig
@@ -117,9 +117,8 @@ def measured(settings: Settings) -> dict[str, float]:
     """
     # An optimizer that stops at 1,000 steps has learned well enough.
     warnings.simplefilter("ignore", ConvergenceWarning)
-    bad = {key: value for key, value in settings.items() if key in ("bad", "corruption")}
-    given = {key: value for key, value in settings.items() if key not in bad}
-    silos = Silos(RunConfig.from_flower({"study": "benchmark", **given}), **bad)
+    config = config_of({"study": "benchmark", **settings})
+    silos = Silos(config, settings.get("bad", ()), settings.get("corruption", ""))
     nothing = silos.nothing
     votes = silos.train(nothing, everybody=True)
     found = {"local": silos.score()}

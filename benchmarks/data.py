@@ -28,13 +28,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, scaled
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, scaled
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.files import data_folder
-from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
+from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Features, HardLabels
 
 
 def find(name: str, files: Sequence[str], *elsewhere: Path, how: str = "FEDCT_DATA names the folder") -> list[Path]:
@@ -48,6 +48,16 @@ def find(name: str, files: Sequence[str], *elsewhere: Path, how: str = "FEDCT_DA
             return [folder / file for file in files]
     raise DataError(
         f"data set {name!r} is not on this machine: {', '.join(files)} in {' or '.join(map(str, folders))}; {how}"
+    )
+
+
+def federated(
+    name: str, schema: Schema, silos: Sequence[SiloData], public: Features, truth: HardLabels | None = None
+) -> FederatedDataset:
+    """These silos, all of whose test records are the pooled test set."""
+    test = pool([silo.test for silo in silos])
+    return FederatedDataset(
+        name=name, schema=schema, public=PublicSet(public), silos=tuple(silos), test=test, truth=truth
     )
 
 

@@ -28,7 +28,7 @@ from benchmarks.fedkt import (
     transferred,
 )
 from benchmarks.harness import Column, Grid, Row, Settings, Table, Words, by_method
-from benchmarks.variants import change
+from benchmarks.variants import change, config_of
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.learners.preprocessing import standard
@@ -173,7 +173,7 @@ def _by_round(settings: Settings) -> dict[str, float]:
     """Accuracy of the global model after each round, by method: FedKT's student is FedKT-Prox's first round."""
     methods.one_thread_per_silo()
     rounds = settings["rounds"]
-    config = RunConfig.from_flower({key: value for key, value in settings.items() if key != "rounds"})
+    config = config_of(settings)
     averaged = change(sharing_weights(config, epochs=1), num_server_rounds=rounds, report_scores=True)
 
     def course(where: str, **more: Any) -> list[float]:

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.data import EARNINGS, EDIBLE, Source
+from benchmarks.data import EARNINGS, EDIBLE, Source, federated
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, shuffled, take
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
@@ -66,14 +66,7 @@ def load_source(name: str, source: Source, config: RunConfig) -> FederatedDatase
         unlabeled.append(public)
         silos.append(SiloData(f"{source.by}-{silo}", private, test))
     public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
-    return FederatedDataset(
-        name=name,
-        schema=schema,
-        public=PublicSet(public.X),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-        truth=public.y,
-    )
+    return federated(name, schema, silos, public.X, public.y)
 
 
 def load_flamby(config: RunConfig) -> FederatedDataset:
@@ -96,14 +89,7 @@ def load_flamby(config: RunConfig) -> FederatedDataset:
         silos.append(SiloData(centre, private, test))
         unlabeled.append(take(records, ~complete))
     public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
-    return FederatedDataset(
-        name="flamby",
-        schema=Schema.numeric(("healthy", "diseased"), tuple(names[:-1])),
-        public=PublicSet(public.X),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-        truth=public.y,
-    )
+    return federated("flamby", Schema.numeric(("healthy", "diseased"), tuple(names[:-1])), silos, public.X, public.y)
 
 
 def _members(where: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:

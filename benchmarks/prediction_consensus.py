@@ -17,9 +17,8 @@ from typing import Any, Final, NamedTuple
 from benchmarks import methods
 from benchmarks.harness import Column, Grid, Row, Settings, Table, Words, by_method
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
-from benchmarks.variants import BAD, change
+from benchmarks.variants import BAD, change, config_of
 from fedct_flwr import datasets
-from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.runs.run_folder import RunFolder
@@ -72,10 +71,9 @@ def consensus(method: str, settings: Settings) -> dict[str, float]:
     """
     one_thread_per_silo()
     length, groups, bad = Length(*settings["length"]), settings.get("groups", {}), settings.get("bad", ())
-    given = {key: value for key, value in settings.items() if key not in ("length", "groups", "bad")}
     algorithm = METHODS[method]["algorithm"]
     own = {} if algorithm == ALONE else METHODS[method]
-    config = RunConfig.from_flower({**given, **own, **length.settings(algorithm)})
+    config = config_of({**settings, **own, **length.settings(algorithm)})
     dataset, start = datasets.load(config), time.perf_counter()
     found: dict[str, float] = {"bytes": 0.0, "bytes in all": 0.0}
     if algorithm == ALONE:
@@ -129,8 +127,7 @@ def _averaged(settings: Settings) -> dict[str, float]:
     """FedAvg for as many steps, and what a silo sends in all."""
     one_thread_per_silo()
     length = Length(*settings["length"])
-    given = {key: value for key, value in settings.items() if key != "length"}
-    found = methods.METHODS["FedAvg"](RunConfig.from_flower({**given, **length.settings(ALONE)}))
+    found = methods.METHODS["FedAvg"](config_of({**settings, **length.settings(ALONE)}))
     return {"accuracy": found.accuracy, "bytes in all": length.rounds * found.bytes_per_silo_and_round}
 
 
@@ -138,8 +135,7 @@ def _pooled(settings: Settings) -> dict[str, float]:
     """Each kind of network, trained on all private records."""
     one_thread_per_silo()
     length, groups = Length(*settings["length"]), settings["groups"]
-    given = {key: value for key, value in settings.items() if key not in ("length", "groups")}
-    config = RunConfig.from_flower({**given, **length.settings(ALONE)})
+    config = config_of({**settings, **length.settings(ALONE)})
     dataset = datasets.load(config)
     reached = {
         dataset.silos[place].name: accuracy(centralized(config, dataset, place), dataset.test)

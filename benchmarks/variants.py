@@ -4,7 +4,7 @@ Shifted labels: D. Fan, C. Mendler-Dünner, M. Jaggi, arXiv:2305.18497, §5. Sup
 arXiv:1910.03581, §4, who have CIFAR-100's, 10 silos and 5,000 public examples.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -47,6 +47,14 @@ def change(config: RunConfig, **settings: Any) -> RunConfig:
     return RunConfig.from_flower(
         {**config.to_flower(), **{name.replace("_", "-"): value for name, value in settings.items()}}
     )
+
+
+_OF_TABLES: Final = frozenset({"length", "groups", "bad", "corruption", "rounds"})
+
+
+def config_of(settings: Mapping[str, Any]) -> RunConfig:
+    """The settings of a run, without those that only tables know."""
+    return RunConfig.from_flower({key: value for key, value in settings.items() if key not in _OF_TABLES})
 
 
 def halves(concentrations: tuple[float, float]) -> str:
