@@ -6,6 +6,7 @@ silo trains on them too. Bad silos vote; only the models of the others are score
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -38,55 +39,43 @@ RULES: Final[dict[str, Rule]] = {"majority": Plurality(), "qualified": Qualified
 METHODS: Final = ("local", *RULES, "truth", "central")
 WEIGHTS: Final = ("none", "balanced")
 
+_LR, _RF = "logistic-regression", "random-forest"
 HOSPITALS: Final = {
-    "random forest": "random-forest",
-    "logistic regression": "logistic-regression",
-    "mixed (LR, RF, boosting, LR)": "logistic-regression,random-forest,gradient-boosting,logistic-regression",
+    "random forest": _RF,
+    "logistic regression": _LR,
+    "mixed (LR, RF, boosting, LR)": f"{_LR},{_RF},gradient-boosting,{_LR}",
 }
 
 
 class Data(NamedTuple):
-    """A data set, its learners, and which of its silos are bad where some are."""
+    """A data set, which of its silos are bad where some are, and its learners."""
 
     title: str
-    settings: dict[str, Any]
     bad: tuple[str, ...]
     seeds: int
+    settings: dict[str, Any]
 
 
 _SPLIT: Final = {"partition": "dirichlet", "dirichlet-concentration": 0.3}
 
 DATA: Final = (
     Data(
-        "Four hospitals, mixed learners, 1 of 4 silos bad",
+        "Four hospitals, mixed learners, 1 of 4 silos bad", ("cleveland",), 5,
         {"data": "heart-disease", "learner": HOSPITALS["mixed (LR, RF, boosting, LR)"]},
-        ("cleveland",),
-        5,
     ),
     Data(
-        "Breast cancer, mixed learners (LR, RF, LR, RF, LR), 2 of 5 silos bad",
-        {
-            "data": "breast-cancer",
-            "private-size": 150,
-            "public-size": 250,
-            "learner": "logistic-regression,random-forest,logistic-regression,random-forest,logistic-regression",
-        },
-        ("silo-2", "silo-5"),
-        10,
+        "Breast cancer, mixed learners (LR, RF, LR, RF, LR), 2 of 5 silos bad", ("silo-2", "silo-5"), 10,
+        {"data": "breast-cancer", "private-size": 150, "public-size": 250, "learner": ",".join([*[_LR, _RF] * 2, _LR])},
     ),
     Data(
-        "Adult, logistic regression, 2 of 5 silos bad",
-        {"data": "adult", "private-size": 1000, "public-size": 1000, "learner": "logistic-regression"},
-        ("silo-2", "silo-5"),
-        5,
+        "Adult, logistic regression, 2 of 5 silos bad", ("silo-2", "silo-5"), 5,
+        {"data": "adult", "private-size": 1000, "public-size": 1000, "learner": _LR},
     ),
     Data(
-        "Digits, logistic regression, 3 of 10 silos bad",
-        {"data": "digits", "learner": "logistic-regression"},
-        ("silo-2", "silo-5", "silo-9"),
-        10,
+        "Digits, logistic regression, 3 of 10 silos bad", ("silo-2", "silo-5", "silo-9"), 10,
+        {"data": "digits", "learner": _LR},
     ),
-)
+)  # fmt: skip
 CORRUPTIONS: Final = ("low quality (random labels)", "shifted labels (y + 1 mod C)", "colluding for class 1")
 """The last learn nothing and vote for one class together (Fang, Cao, Jia, Gong, USENIX Security 2020)."""
 
@@ -142,11 +131,8 @@ class Silos:
         self._dataset = datasets.load(config)
         classes = len(self._dataset.schema.classes)
         if corruption == CORRUPTIONS[0]:
-            self._dataset = relabeled(
-                self._dataset,
-                bad,
-                lambda y, silo: generator(config.seed, "corruption", silo).integers(0, classes, len(y)),
-            )
+            own = partial(generator, config.seed, "corruption")
+            self._dataset = relabeled(self._dataset, bad, lambda y, silo: own(silo).integers(0, classes, len(y)))
         elif corruption == CORRUPTIONS[1]:
             self._dataset = shifted(self._dataset, bad)
         self._colluders = {*bad} if corruption == CORRUPTIONS[2] else set()

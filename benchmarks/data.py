@@ -131,14 +131,12 @@ def _at_random(name: str, private: int, public: int, source: Source, config: Run
     return split_over_silos(name, schema, records, private=private, public=public, silos=5, config=config)
 
 
-EARNINGS: Final = ("<=50K", ">50K")
-EDIBLE: Final = ("edible", "poisonous")
-_ADULT: Final = Source("adult", "adult.csv.gz", "", "income", ">50K", EARNINGS, ["split"])
-_MUSHROOM: Final = Source("mushroom", "mushroom.csv.gz", "", "class", "poisonous", EDIBLE)
+ADULT: Final = Source("adult", "adult.csv.gz", "", "income", ">50K", ("<=50K", ">50K"), ["split"])
+MUSHROOM: Final = Source("mushroom", "mushroom.csv.gz", "", "class", "poisonous", ("edible", "poisonous"))
 _WINE: Final = Source("wine-quality", "wine_quality.csv.gz", "", "type", "white", ("red", "white"), ["quality"])
 AT_RANDOM: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
-    "adult": partial(_at_random, "adult", 31_073, 10_000, _ADULT),
-    "mushroom": partial(_at_random, "mushroom", 2_499, 4_000, _MUSHROOM),
+    "adult": partial(_at_random, "adult", 31_073, 10_000, ADULT),
+    "mushroom": partial(_at_random, "mushroom", 2_499, 4_000, MUSHROOM),
     "wine-quality": partial(_at_random, "wine-quality", 136, 4_100, _WINE),
 }
 """Loaders by name: private records over 5 silos, public examples, and all others for testing."""

@@ -7,6 +7,7 @@ grades", Statistical Modelling 3(2), 2003; R package mlmRev.
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from importlib import resources
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from benchmarks.data import EARNINGS, EDIBLE, Source, federated
+from benchmarks.data import ADULT, MUSHROOM, Source, federated
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.schema import Schema
@@ -22,18 +23,10 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
 SOURCES: Final = {
-    "adult-by-workclass": Source("adult", "adult.csv.gz", "workclass", "income", ">50K", EARNINGS, ["split", "fnlwgt"]),
-    "adult-by-education": Source(
-        "adult",
-        "adult.csv.gz",
-        "education",
-        "income",
-        ">50K",
-        EARNINGS,
-        # The same as a number.
-        ["split", "fnlwgt", "education-num"],
-    ),
-    "mushroom-by-habitat": Source("mushroom", "mushroom.csv.gz", "habitat", "class", "poisonous", EDIBLE),
+    "adult-by-workclass": replace(ADULT, by="workclass", unused=["split", "fnlwgt"]),
+    # Education is there as a number, too.
+    "adult-by-education": replace(ADULT, by="education", unused=["split", "fnlwgt", "education-num"]),
+    "mushroom-by-habitat": replace(MUSHROOM, by="habitat"),
     "wine-by-type": Source("wine-quality", "wine_quality.csv.gz", "type", "quality", 6, ("5 or less", "6 or more")),
     "fractures": Source("sites", "glow500.csv.gz", "site", "fracture", "Yes", ("No", "Yes")),
     "burns": Source("sites", "burn1000.csv.gz", "site", "death", "Dead", ("Alive", "Dead")),

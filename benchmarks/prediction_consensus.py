@@ -182,6 +182,7 @@ ARCHITECTURES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 """Two silos of each: silo 1 and 6 the first, silo 2 and 7 the second."""
 _TWICE: Final = [*ARCHITECTURES.values()] * 2
 _SUPERCLASSES: Final = ("local only", "FedMD", "DD", "FedCT", _DYNAMIC)
+_EACH: Final = "one subclass of each"
 _ALL: Final = (*_SUPERCLASSES, "centralized")
 
 
@@ -304,7 +305,7 @@ TABLES: Final[dict[str, Table]] = {
         "probabilities train alone for the first 5. FedMD's take as many steps on the public set besides. FedCT is by "
         "majority. Centralized: each network for as many steps on all private records.",
         [
-            Row("one subclass of each", {"data": "fashion-superclasses"}),
+            Row(_EACH, {"data": "fashion-superclasses"}),
             Row("iid", {"data": "fashion-superclasses-iid"}),
         ],
         {**{name: partial(consensus, name) for name in _SUPERCLASSES}, "centralized": _pooled},
@@ -326,14 +327,8 @@ TABLES: Final[dict[str, Table]] = {
         paper="FedMD, Figure 2",
         other_data="FashionMNIST",
         words=[
-            Words(
-                "FedMD gains over training alone",
-                ("one subclass of each", "FedMD"),
-                ("one subclass of each", "local only"),
-            ),
-            Words(
-                "FedCT is slightly above FedMD", ("one subclass of each", "FedCT"), ("one subclass of each", "FedMD")
-            ),
+            Words("FedMD gains over training alone", (_EACH, "FedMD"), (_EACH, "local only")),
+            Words("FedCT is slightly above FedMD", (_EACH, "FedCT"), (_EACH, "FedMD")),
         ],
     ),
 }
