@@ -31,7 +31,7 @@ def main(app: str, settings: str, num_silos: str) -> None:
     run.primary_task_id, run.federation_id, run.override_config = _ID, NOOP_FEDERATION_ID, values
     TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = _ID
     with ExitStack() as reserved:
-        _know_ports(reserved)
+        know_ports(reserved)
         _run_simulation(
             num_supernodes=int(num_silos),
             app_dir=app,
@@ -45,7 +45,7 @@ def main(app: str, settings: str, num_silos: str) -> None:
         )
 
 
-def _know_ports(reserved: ExitStack) -> None:
+def know_ports(reserved: ExitStack) -> None:
     """Have Ray's agents listen at ports that are known beforehand, and start no autoscaler and no dashboard."""
     services: Any = import_module("ray._private.services")
     node_class: Any = import_module("ray._private.node").Node
