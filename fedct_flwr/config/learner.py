@@ -3,7 +3,7 @@
 from math import isfinite
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from fedct_flwr.config.settings import MAX_INT, Names, Settings, Uses, uses
 
@@ -16,11 +16,6 @@ OF_NETWORKS: Final[Uses] = uses(
 
 AUTO: Final = "auto"
 """As a learner: the silo chooses one by its own records. As ``pseudo-weight``: they decide it."""
-_GONE: Final = {
-    "fashion-mnist-mlp": "take 'mlp' with width = 512 in its parameters, which is the same",
-    **dict.fromkeys(("cifar10-cnn", "svhn-cnn"), "take 'small-cnn', or a network of your own by its import path"),
-}
-"""Short names of networks that went, each with what serves now."""
 READS_TEXT: Final = frozenset({"tfidf-linear", "sentence-embedding", "transformer"})
 """Learners that need a column of texts."""
 
@@ -104,13 +99,6 @@ class LearnerSettings(Training):
     """Weight of a pseudo-labeled public example, if a private one has 1; auto: the silo's own records decide, see
     ``learners/safeguard.py``."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)
-
-    @field_validator("name")
-    @classmethod
-    def _check_name(cls, name: str) -> str:
-        if name in _GONE:
-            raise ValueError(f"there is no such learner any more: {_GONE[name]}")
-        return name
 
     @property
     def given(self) -> list[str]:

@@ -159,13 +159,6 @@ class Method:
         return TransferSettings()
 
 
-_GONE: Final = dict.fromkeys(
-    ("bad-silos", "corruption", "corruption-number"),
-    "hand simulate() tables of bad silos with other labels, and colluders a DummyClassifier as learner",
-)
-"""Settings that went, each with what serves now."""
-
-
 def methods() -> MutableMapping[str, type[Method]]:
     """All algorithms by name. A name that is asked for is imported, and all by ``values()``."""
     found: MutableMapping[str, type[Method]] = import_module(_TABLE).ALGORITHMS
@@ -200,8 +193,6 @@ def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> 
     others = [key for key in raw if key not in of_run and key not in own]
     defaults = defaults_of_all() if others else {}
     for key in others:
-        if key in _GONE:
-            raise ConfigError(f"there is no setting {key!r} any more: {_GONE[key]}")
         if key not in defaults:
             raise ConfigError(f"unknown key {key!r} in {where}: {suggest(key, sorted({*of_run, *defaults}))}")
     if method is None:

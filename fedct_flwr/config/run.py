@@ -29,6 +29,9 @@ TRACKERS: Final = ("none", "mlflow")
 _OF_CLASSES: Final = ("algorithm", "partition", "class-weight", "protection", "student")
 
 
+_GONE: Final = frozenset({"bad-silos", "corruption", "corruption-number"})
+
+
 @cache
 def _keys_of_run() -> frozenset[str]:
     return frozenset({"algorithm", *(kebab(name) for name in RunConfig.model_fields if name != "method")})
@@ -177,6 +180,11 @@ class RunConfig(SimulatedSilos):
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
         """The settings of a flat mapping. Raises ConfigError, which names the nearest key or its algorithm."""
+        if gone := sorted(_GONE & raw.keys()):
+            raise ConfigError(
+                f"there is no setting {gone[0]!r} any more: hand simulate() tables of bad silos with other labels, and "
+                "colluders a DummyClassifier as learner"
+            )
         of_run = _keys_of_run()
         own = {key: value for key, value in raw.items() if key in of_run and key != "algorithm"}
         return super().read({**own, "method": read_method(raw, of_run, where)}, where, folder)

@@ -68,6 +68,7 @@ NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 """For tables, a small one for images of any size, and torchvision's by their ``model``'s name."""
 
+_NOW_CALLED: Final = {"fashion-mnist-mlp": "mlp with width 512", "cifar10-cnn": "small-cnn", "svhn-cnn": "small-cnn"}
 LANGUAGE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     # Embeddings have length 1, so a linear model needs large weights.
     EMBEDDING: ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000, "C": 5.0}),
@@ -188,7 +189,7 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
 
 def code_of(names: Iterable[str], packages: Collection[str] = ()) -> list[str]:
     """Packages not in ``packages`` whose code runs where learners of these names are made."""
-    outside = (name for name in names if name == TORCHVISION or name not in NAMES)
+    outside = (name for name in names if name == TORCHVISION or name not in {*NAMES, *_NOW_CALLED})
     needed = dict.fromkeys(name if name == TORCHVISION else package(name) for name in outside)
     return [one for one in needed if one not in packages]
 
@@ -270,7 +271,8 @@ def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:
         sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:
-        raise LearnerError(f"unknown learner {path!r}: {suggest(path, [AUTO, *names])} (or give an import path)")
+        instead = f"take {_NOW_CALLED[path]}" if path in _NOW_CALLED else suggest(path, [AUTO, *names])
+        raise LearnerError(f"unknown learner {path!r}: {instead} (or give an import path)")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:

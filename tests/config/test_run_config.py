@@ -92,13 +92,6 @@ def test_a_setting_that_went_is_answered_with_what_serves_now(key: str) -> None:
     assert said.startswith(f"there is no setting '{key}' any more: hand simulate() tables")
 
 
-@pytest.mark.parametrize(("learner", "instead"), [("fashion-mnist-mlp", "'mlp'"), ("svhn-cnn", "'small-cnn'")])
-def test_a_network_that_went_is_answered_with_what_serves_now(learner: str, instead: str) -> None:
-    assert f"no such learner any more: take {instead}" in sentence(
-        ConfigError, lambda: read(learner=learner).learner_settings(0, 4)
-    )
-
-
 @pytest.mark.parametrize(
     ("settings", "concerned"),
     [
