@@ -182,8 +182,8 @@ class RunConfig(SimulatedSilos):
         """The settings of a flat mapping. Raises ConfigError, which names the nearest key or its algorithm."""
         if gone := sorted(_GONE & raw.keys()):
             raise ConfigError(
-                f"there is no setting {gone[0]!r} any more: hand simulate() tables of bad silos with other labels, and "
-                "colluders a DummyClassifier as learner"
+                f"there is no setting {gone[0]!r} any more: hand simulate() tables of bad silos with other labels; a "
+                "colluder's learner, among one for each silo, is sklearn.dummy.DummyClassifier"
             )
         of_run = _keys_of_run()
         own = {key: value for key, value in raw.items() if key in of_run and key != "algorithm"}
