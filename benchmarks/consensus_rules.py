@@ -5,7 +5,8 @@ silo trains on them too. Bad silos vote; only the models of the others are score
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from sklearn.metrics import recall_score
 from benchmarks import report
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
+from benchmarks.variants import config_of, relabeled, shifted
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Qualified, Rule
 from fedct_flwr.config.run import RunConfig
@@ -28,7 +30,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, SiloName
 from fedct_flwr.wire.content import Query
 
 QUORUM: Final = 0.75
@@ -37,60 +39,45 @@ RULES: Final[dict[str, Rule]] = {"majority": Plurality(), "qualified": Qualified
 METHODS: Final = ("local", *RULES, "truth", "central")
 WEIGHTS: Final = ("none", "balanced")
 
+_LR, _RF = "logistic-regression", "random-forest"
 HOSPITALS: Final = {
-    "random forest": "random-forest",
-    "logistic regression": "logistic-regression",
-    "mixed (LR, RF, boosting, LR)": "logistic-regression,random-forest,gradient-boosting,logistic-regression",
+    "random forest": _RF,
+    "logistic regression": _LR,
+    "mixed (LR, RF, boosting, LR)": f"{_LR},{_RF},gradient-boosting,{_LR}",
 }
 
 
 class Data(NamedTuple):
-    """A data set, its learners, and which of its silos are bad where some are."""
+    """A data set, which of its silos are bad where some are, and its learners."""
 
     title: str
-    settings: dict[str, Any]
-    bad: str
+    bad: tuple[str, ...]
     seeds: int
+    settings: dict[str, Any]
 
 
 _SPLIT: Final = {"partition": "dirichlet", "dirichlet-concentration": 0.3}
 
 DATA: Final = (
     Data(
-        "Four hospitals, mixed learners, 1 of 4 silos bad",
+        "Four hospitals, mixed learners, 1 of 4 silos bad", ("cleveland",), 5,
         {"data": "heart-disease", "learner": HOSPITALS["mixed (LR, RF, boosting, LR)"]},
-        "cleveland",
-        5,
     ),
     Data(
-        "Breast cancer, mixed learners (LR, RF, LR, RF, LR), 2 of 5 silos bad",
-        {
-            "data": "breast-cancer",
-            "private-size": 150,
-            "public-size": 250,
-            "learner": "logistic-regression,random-forest,logistic-regression,random-forest,logistic-regression",
-        },
-        "silo-2,silo-5",
-        10,
+        "Breast cancer, mixed learners (LR, RF, LR, RF, LR), 2 of 5 silos bad", ("silo-2", "silo-5"), 10,
+        {"data": "breast-cancer", "private-size": 150, "public-size": 250, "learner": ",".join([*[_LR, _RF] * 2, _LR])},
     ),
     Data(
-        "Adult, logistic regression, 2 of 5 silos bad",
-        {"data": "adult", "private-size": 1000, "public-size": 1000, "learner": "logistic-regression"},
-        "silo-2,silo-5",
-        5,
+        "Adult, logistic regression, 2 of 5 silos bad", ("silo-2", "silo-5"), 5,
+        {"data": "adult", "private-size": 1000, "public-size": 1000, "learner": _LR},
     ),
     Data(
-        "Digits, logistic regression, 3 of 10 silos bad",
-        {"data": "digits", "learner": "logistic-regression"},
-        "silo-2,silo-5,silo-9",
-        10,
+        "Digits, logistic regression, 3 of 10 silos bad", ("silo-2", "silo-5", "silo-9"), 10,
+        {"data": "digits", "learner": _LR},
     ),
-)
-CORRUPTIONS: Final = {
-    "low quality (random labels)": "random-labels",
-    "shifted labels (y + 1 mod C)": "label-shift",
-    "colluding for class 1": "collusion",
-}
+)  # fmt: skip
+CORRUPTIONS: Final = ("low quality (random labels)", "shifted labels (y + 1 mod C)", "colluding for class 1")
+"""The last learn nothing and vote for one class together (Fang, Cao, Jia, Gong, USENIX Security 2020)."""
 
 
 def digits(config: RunConfig) -> FederatedDataset:
@@ -107,8 +94,7 @@ def _scenarios(data: Data) -> dict[str, dict[str, Any]]:
     clean: dict[str, dict[str, Any]] = {} if own else {"clean": {}, "skewed (Dirichlet 0.3)": _SPLIT}
     split = {} if own else {"partition": "dirichlet", "dirichlet-concentration": 1.0}
     bad = {
-        name if own else f"{name}, Dirichlet 1": {**split, "bad-silos": data.bad, "corruption": corruption}
-        for name, corruption in CORRUPTIONS.items()
+        name if own else f"{name}, Dirichlet 1": {**split, "bad": data.bad, "corruption": name} for name in CORRUPTIONS
     }
     return clean | bad
 
@@ -120,7 +106,8 @@ def measured(settings: Settings) -> dict[str, float]:
     """
     # An optimizer that stops at 1,000 steps has learned well enough.
     warnings.simplefilter("ignore", ConvergenceWarning)
-    silos = Silos(RunConfig.from_flower({"study": "benchmark", **settings}))
+    config = config_of({"study": "benchmark", **settings})
+    silos = Silos(config, settings.get("bad", ()), settings.get("corruption", ""))
     nothing = silos.nothing
     votes = silos.train(nothing, everybody=True)
     found = {"local": silos.score()}
@@ -138,15 +125,22 @@ def measured(settings: Settings) -> dict[str, float]:
 
 
 class Silos:
-    """The silos of a data set with their learners."""
+    """The silos of a data set with their learners; ``bad`` ones have a ``corruption``."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, bad: Sequence[SiloName] = (), corruption: str = "") -> None:
         self._dataset = datasets.load(config)
+        classes = len(self._dataset.schema.classes)
+        if corruption == CORRUPTIONS[0]:
+            own = partial(generator, config.seed, "corruption")
+            self._dataset = relabeled(self._dataset, bad, lambda y, silo: own(silo).integers(0, classes, len(y)))
+        elif corruption == CORRUPTIONS[1]:
+            self._dataset = shifted(self._dataset, bad)
+        self._colluders = {*bad} if corruption == CORRUPTIONS[2] else set()
         self._one_learner = len(config.learner) == 1
         self._learners = [
             build_learner(config, self._dataset, n, silo.private.X) for n, silo in enumerate(self._dataset.silos)
         ]
-        self._good = [n for n, silo in enumerate(self._dataset.silos) if silo.name not in config.bad_silos]
+        self._good = [n for n, silo in enumerate(self._dataset.silos) if silo.name not in bad]
         assert self._dataset.truth is not None
         self.truth = self._dataset.truth
         self.nothing = np.full(len(self.truth), ABSTAIN, dtype=LABEL_DTYPE)
@@ -159,7 +153,10 @@ class Silos:
         chosen = [(n, self._dataset.silos[n]) for n in (range(len(self._learners)) if everybody else self._good)]
         everything = Query(0, len(public))
         return [
-            (silo.name, cotrain(self._learners[n], silo.private, public, targets, everything)) for n, silo in chosen
+            (silo.name, np.ones(len(public), dtype=LABEL_DTYPE))
+            if silo.name in self._colluders
+            else (silo.name, cotrain(self._learners[n], silo.private, public, targets, everything))
+            for n, silo in chosen
         ]
 
     def score(self) -> float:

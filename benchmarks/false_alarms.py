@@ -15,16 +15,15 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import report
+from benchmarks.data import find
 from benchmarks.harness import Asked
 from benchmarks.report import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets import named
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset
 from fedct_flwr.datasets.inspection.finding import CODES
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
-from fedct_flwr.files import data_folder
 from fedct_flwr.simulation.silos import table_of
 
 SEEDS: Final = 12
@@ -168,7 +167,7 @@ def _planted(
 
 def _frame(source: Source) -> pd.DataFrame:
     """All records, with the columns ``label`` and ``site``."""
-    paths = named.find("false-alarms", source.files, [data_folder()], "FEDCT_DATA names the folder")
+    paths = find("false-alarms", source.files)
     frame = pd.concat([pd.read_csv(path, na_values="?").assign(file=path.stem) for path in paths])
     label = frame[source.label]
     label = pd.Series(np.where(label >= source.least, "yes", "no"), frame.index) if source.least else label

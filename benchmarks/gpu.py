@@ -29,7 +29,7 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.flower.loopback import run_in_process
 from fedct_flwr.learners import cuda_graph
 from fedct_flwr.learners.meeting import together
-from fedct_flwr.learners.networks import fashion_mnist_mlp, small_cnn
+from fedct_flwr.learners.networks import mlp, small_cnn
 from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.learners.trained_network import TrainedNetwork
 from fedct_flwr.types import LABEL_DTYPE, Examples
@@ -111,7 +111,7 @@ def _cells(found: Runs, names: list[str]) -> list[str]:
 def _networks(device: str, steps: int) -> Iterator[tuple[str, dict[str, Callable[[], None]]]]:
     """By name of a network and a batch size: bare steps in both precisions, and ours."""
     networks: dict[str, tuple[Callable[[], Any], tuple[int, ...], bool]] = {
-        "MLP 784-512-512-10": (fashion_mnist_mlp, (784,), False),
+        "MLP 784-512-512-10": (partial(mlp, 784, 10, 512), (784,), False),
         "small CNN, 28 x 28": (partial(small_cnn, 10, 1), (1, 28, 28), False),
     }
     if find_spec(PACKAGE) and device == "cuda":
@@ -132,7 +132,7 @@ def _networks(device: str, steps: int) -> Iterator[tuple[str, dict[str, Callable
 
 def _silos(device: str, count: int, steps: int) -> dict[str, Callable[[], None]]:
     """A round of all silos: one after the other without graphs, and as one."""
-    rounds = [steps_of(fashion_mnist_mlp, (784,), 64, steps, device)["our round"] for _ in range(count)]
+    rounds = [steps_of(partial(mlp, 784, 10, 512), (784,), 64, steps, device)["our round"] for _ in range(count)]
 
     def before() -> None:
         mixed = mock.patch.object(TrainedNetwork, "precision", return_value=torch.autocast(device, torch.bfloat16))

@@ -71,15 +71,10 @@ def joint_labels(
 
     ``kind``: as the setting ``joint-labeler`` names it.
     """
-    plan = Joint(
-        records=sum(own.size for own in private),
-        steps=STEPS,
-        epsilon=epsilon,
-        delta=DELTA,
-        honest=surely_honest(len(private), may_collude),
-        columns=0 if kind == "linear" else len(schema.without_texts),
-        seed=seed,
-    )
+    records, honest = sum(own.size for own in private), surely_honest(len(private), may_collude)
+    columns = 0 if kind == "linear" else len(schema.without_texts)
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
+    plan = Joint(records=records, steps=STEPS, honest=honest, columns=columns, seed=seed, **budget)
     labeler = joint_labeler(plan, PublicSet(public), schema)
     noises = [SimulatedNoise(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
     return labeler.label(train_together(labeler, private, noises), public)
@@ -163,11 +158,8 @@ def silos(settings: Settings) -> dict[str, float]:
     values["alone"] = _mean(alone, federation.test)
     for epsilon in EPSILONS:
         raw = federation.raw_public
-        terms: dict[str, Any] = {
-            "epsilon": epsilon,
-            "may_collude": 1 if settings["small"] else part.may_collude,
-            "seed": seed,
-        }
+        collude = 1 if settings["small"] else part.may_collude
+        terms: dict[str, Any] = {"epsilon": epsilon, "may_collude": collude, "seed": seed}
         labels = joint_labels(federation.raw_silos, raw.X, federation.schema, **terms)
         values[f"labels {epsilon:g}"] = _balanced(raw.y, labels)
         models = _learned(federation, labels, sizes, seed)
@@ -191,8 +183,14 @@ def _balanced(truth: Any, labels: HardLabels) -> float:
     return float(balanced_accuracy_score(truth, labels))
 
 
-def _by_epsilon(what: str, epsilons: Sequence[float] = EPSILONS) -> list[Column]:
-    return [Column(f"{what}, epsilon {epsilon:g}", f"{what} {epsilon:g}") for epsilon in epsilons]
+def _by(method: str, what: str, epsilons: Sequence[float] = EPSILONS) -> list[Column]:
+    return [Column(f"{what}, epsilon {epsilon:g}", f"{method}: {what} {epsilon:g}") for epsilon in epsilons]
+
+
+_OF_HOSPITALS: Final = [
+    Column("alone", "hospitals: alone"), *_by("hospitals", "own"), *_by("hospitals", "guarded", GUARDED_AT),
+    Column("pooled data", "hospitals: pooled data"), *_by("hospitals", "labels"),
+]  # fmt: skip
 
 
 TABLES: Final = {
@@ -211,27 +209,9 @@ TABLES: Final = {
         ],
         {"hospitals": hospitals, "visits": patients, "silos": silos},
         [
-            Grid(
-                "hospitals",
-                [
-                    Column(column.title, f"hospitals: {column.key}")
-                    for column in (
-                        Column("alone", "alone"),
-                        *_by_epsilon("own"),
-                        *_by_epsilon("guarded", GUARDED_AT),
-                        Column("pooled data", "pooled data"),
-                        *_by_epsilon("labels"),
-                    )
-                ],
-            ),
+            Grid("hospitals", _OF_HOSPITALS),
             Grid("visits", [Column(what, f"visits: {what}") for what in ("once", "patients", "records")]),
-            Grid(
-                "silos",
-                [
-                    Column(column.title, f"silos: {column.key}")
-                    for column in (Column("alone", "alone"), *_by_epsilon("labels"), *_by_epsilon("gain"))
-                ],
-            ),
+            Grid("silos", [Column("alone", "silos: alone"), *(_by("silos", "labels")), *(_by("silos", "gain"))]),
         ],
         SEEDS_OF_HOSPITALS,
         settings={"public": 10_000, "models": 3, "small": False},

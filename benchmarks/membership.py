@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks import language
 from benchmarks.harness import Column, Grid, Row, Settings, Table
-from benchmarks.methods import one_thread_per_silo
+from benchmarks.methods import PAPERS_NETWORK, one_thread_per_silo
 from benchmarks.report import Runs
 from benchmarks.sentiment import SENTIMENT
 from fedct_flwr import datasets
@@ -113,16 +113,7 @@ PARTS: Final = {
     ),
     "fashion-mnist": Part(
         "FashionMNIST, 5 silos x 200 images, overfitting networks",
-        {
-            "data": "fashion-mnist",
-            "num-silos": 5,
-            "private-size": 1000,
-            "public-size": 1000,
-            "preprocessing": "none",
-            "num-server-rounds": 3,
-            "learner": "fashion-mnist-mlp",
-            "device": "cpu",
-        },
+        {**PAPERS_NETWORK, "num-silos": 5, "private-size": 1000, "public-size": 1000, "num-server-rounds": 3},
         candidates=300,
         refits=3,
         seeds=2,

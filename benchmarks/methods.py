@@ -23,16 +23,13 @@ from fedct_flwr.scoring import accuracy
 from fedct_flwr.silo.simulated import simulated_site
 from server_app.main import app as server_app
 
-SETTINGS: Final[dict[str, Any]] = {
-    "study": "benchmark",
-    "algorithm": "fedct",
-    "data": "fashion-mnist",
-    "learner": "fashion-mnist-mlp",
-    "preprocessing": "none",
-    "save-models": False,
+PAPERS_NETWORK: Final[dict[str, Any]] = {
+    "data": "fashion-mnist", "learner": "mlp", "learner-params": '{"width": 512}', "preprocessing": "none",
     "device": "cpu",
-    "warm-up-rounds": 1,
-}
+}  # fmt: skip
+SETTINGS: Final[dict[str, Any]] = {
+    **PAPERS_NETWORK, "study": "benchmark", "algorithm": "fedct", "save-models": False, "warm-up-rounds": 1,
+}  # fmt: skip
 """The paper's network, optimizer and period b = 50; a public set above 5,000 is asked about in random subsets."""
 
 WORKERS: Final = 2

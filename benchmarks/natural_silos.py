@@ -6,65 +6,27 @@ grades", Statistical Modelling 3(2), 2003; R package mlmRev.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from importlib import resources
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from sklearn.model_selection import train_test_split
 
+from benchmarks.data import ADULT, MUSHROOM, Source, federated
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets import named
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, shuffled, take
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.table_files import read_table
-from fedct_flwr.datasets.tables import columns_of, encode
-from fedct_flwr.files import data_folder
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
-MOST: Final = 1_500
-"""Records of one silo: a random part of larger ones, so that no silo is the data set."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A table and the column whose values are its silos; that column and ``unused`` ones are no features.
-
-    ``positive`` is the value of ``label`` that is predicted, or the lowest number that counts as positive.
-    """
-
-    folder: str
-    file: str
-    by: str
-    label: str
-    positive: str | int
-    classes: tuple[str, str]
-    unused: Collection[str] = ()
-    most: int = MOST
-
-
 SOURCES: Final = {
-    "adult-by-workclass": Source(
-        "adult", "adult.csv.gz", "workclass", "income", ">50K", ("<=50K", ">50K"), ["split", "fnlwgt"]
-    ),
-    "adult-by-education": Source(
-        "adult",
-        "adult.csv.gz",
-        "education",
-        "income",
-        ">50K",
-        ("<=50K", ">50K"),
-        # The same as a number.
-        ["split", "fnlwgt", "education-num"],
-    ),
-    "mushroom-by-habitat": Source(
-        "mushroom", "mushroom.csv.gz", "habitat", "class", "poisonous", ("edible", "poisonous")
-    ),
+    "adult-by-workclass": replace(ADULT, by="workclass", unused=["split", "fnlwgt"]),
+    # Education is there as a number, too.
+    "adult-by-education": replace(ADULT, by="education", unused=["split", "fnlwgt", "education-num"]),
+    "mushroom-by-habitat": replace(MUSHROOM, by="habitat"),
     "wine-by-type": Source("wine-quality", "wine_quality.csv.gz", "type", "quality", 6, ("5 or less", "6 or more")),
     "fractures": Source("sites", "glow500.csv.gz", "site", "fracture", "Yes", ("No", "Yes")),
     "burns": Source("sites", "burn1000.csv.gz", "site", "death", "Dead", ("Alive", "Dead")),
@@ -87,18 +49,7 @@ def load(name: str, config: RunConfig) -> FederatedDataset:
 
 def load_source(name: str, source: Source, config: RunConfig) -> FederatedDataset:
     """The same of any table with a column for silos."""
-    (path,) = named.find(source.folder, [source.file], [data_folder()], "FEDCT_DATA names the folder")
-    table = read_table(path)
-    if source.folder == "wine-quality":
-        # One thread keeps the order of the rows, on which the split depends.
-        table = table.group_by(table.column_names, use_threads=False).aggregate([])
-    where = np.asarray(pc.fill_null(pc.cast(table.column(source.by), pa.string()), "unknown")).astype(str)
-    outcome = np.asarray(table.column(source.label))
-    hit = outcome == source.positive if isinstance(source.positive, str) else outcome >= source.positive
-    features = table.drop_columns([source.by, source.label, *source.unused])
-    columns = columns_of(features, path)
-    X, y = encode(features, columns, path), hit.astype(LABEL_DTYPE)
-
+    schema, (X, y), where = source.read()
     unlabeled, silos = [], []
     shares = (config.public_fraction, config.test_fraction)
     for silo, rows in _members(where):
@@ -108,14 +59,7 @@ def load_source(name: str, source: Source, config: RunConfig) -> FederatedDatase
         unlabeled.append(public)
         silos.append(SiloData(f"{source.by}-{silo}", private, test))
     public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
-    return FederatedDataset(
-        name=name,
-        schema=Schema(source.classes, columns),
-        public=PublicSet(public.X),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-        truth=public.y,
-    )
+    return federated(name, schema, silos, public.X, public.y)
 
 
 def load_flamby(config: RunConfig) -> FederatedDataset:
@@ -138,14 +82,7 @@ def load_flamby(config: RunConfig) -> FederatedDataset:
         silos.append(SiloData(centre, private, test))
         unlabeled.append(take(records, ~complete))
     public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
-    return FederatedDataset(
-        name="flamby",
-        schema=Schema.numeric(("healthy", "diseased"), tuple(names[:-1])),
-        public=PublicSet(public.X),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-        truth=public.y,
-    )
+    return federated("flamby", Schema.numeric(("healthy", "diseased"), tuple(names[:-1])), silos, public.X, public.y)
 
 
 def _members(where: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:

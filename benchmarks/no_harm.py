@@ -49,14 +49,8 @@ ROUNDS: Final = 3
 """At most: later ones change few labels."""
 _LATER: Final = ("fractures", "burns", "covid-tests", "transplants")
 """Tables on which no default was chosen: do not choose by them."""
-_FULL: Final = (
-    "heart-disease",
-    *(name for name in ROWS if not name.startswith("sites-")),
-    "sites-prevalence",
-    "sites-turned",
-    "sites-tiny",
-    *_LATER,
-)
+_REAL: Final = ("heart-disease", *(name for name in ROWS if not name.startswith("sites-")))
+_FULL: Final = (*_REAL, "sites-prevalence", "sites-turned", "sites-tiny", *_LATER)
 _FAST: Final = ("heart-disease", "few-adult-by-workclass", "few-mushroom-by-habitat", "few-wine-by-type")
 
 
@@ -64,15 +58,8 @@ class Silos:
     """The silos of a data set; how they do alone is known once, whatever they do then."""
 
     def __init__(self, name: str, learner: str, params: str, seed: int) -> None:
-        settings = {
-            "study": "benchmark",
-            "data": name,
-            "learner": learner,
-            "learner-params": params,
-            "pseudo-weight": "auto",
-            "seed": seed,
-        }
-        self._config = RunConfig.from_flower(settings)
+        settings = {"data": name, "learner": learner, "learner-params": params, "seed": seed}
+        self._config = RunConfig.from_flower({"study": "benchmark", "pseudo-weight": "auto", **settings})
         self._dataset: FederatedDataset = datasets.load(self._config)
         self._num_classes = len(self._dataset.schema.classes)
         self._learners = [

@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
+from benchmarks.data import federated
 from benchmarks.natural_silos import NATURAL
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, shuffled
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool, shuffled
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
@@ -34,13 +35,7 @@ def few_records(name: str, fewest: int, most: int, config: RunConfig) -> Federat
             test = Examples(silo.test.X[:_MOST_TESTED], silo.test.y[:_MOST_TESTED])
             silos.append(SiloData(silo.name, private, test))
     public = rng.permutation(len(whole.public))[: sum(silo.private.size for silo in silos) // _NO_PUBLIC]
-    return FederatedDataset(
-        name=whole.name,
-        schema=whole.schema,
-        public=PublicSet(whole.public.X[public]),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-    )
+    return federated(whole.name, whole.schema, silos, whole.public.X[public])
 
 
 @dataclass(frozen=True)
@@ -99,13 +94,7 @@ def made(name: str, config: RunConfig) -> FederatedDataset:
     columns += tuple(
         Column(f"category-{i}", tuple(str(value) for value in range(len(effect)))) for i, effect in enumerate(effects)
     )
-    return FederatedDataset(
-        name=name,
-        schema=Schema(("healthy", "ill"), columns),
-        public=PublicSet(public.X),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-    )
+    return federated(name, Schema(("healthy", "ill"), columns), silos, public.X)
 
 
 def _wrong(ill: np.ndarray, place: int, sites: Sites, rng: Generator) -> np.ndarray:

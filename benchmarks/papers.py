@@ -58,12 +58,8 @@ def read(path: Path) -> Result:
             header = _cells(line)
         else:
             values = _cells(line)
-            for row in (
-                values[0],
-                ", ".join(values[:2]),
-                f"{section}: {values[0]}",
-                f"{section}: {', '.join(values[:2])}",
-            ):
+            rows = (values[0], ", ".join(values[:2]))
+            for row in (*rows, *(f"{section}: {row}" for row in rows)):
                 for title, value in zip(header, values, strict=True):
                     cells.setdefault((row, title), value)
     foot = _FOOT.search(text)
@@ -116,14 +112,8 @@ def _line(name: str, paper: str, row: str, column: str, figure: str, other_data:
     found = _result(name)
     ours, theirs = found.number(row, column), _number(figure)
     assert theirs is not None
-    return [
-        paper,
-        f"{row}: {column}",
-        figure,
-        str(ours or "–"),
-        _agrees(ours, theirs, other_data),
-        *_source(name, found),
-    ]
+    agrees = _agrees(ours, theirs, other_data)
+    return [paper, f"{row}: {column}", figure, str(ours or "–"), agrees, *_source(name, found)]
 
 
 def _agrees(ours: Number | None, theirs: Number, other_data: str) -> str:

@@ -145,7 +145,7 @@ def _spread(outgoing: NDArray[np.floating], places: Places, width: int) -> NDArr
 def matched(config: RunConfig, gamma: float) -> tuple[float, int]:
     """Accuracy of the network that is matched from those that silos train alone, and bytes of one of theirs.
 
-    Between their layers there is nothing but ReLU, as in ``fashion-mnist-mlp``.
+    Between their layers there is nothing but ReLU, as in ``mlp``.
     """
     dataset = datasets.load(config)
     networks, size = [], 0

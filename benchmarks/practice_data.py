@@ -12,8 +12,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from benchmarks.data import federated
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
@@ -75,10 +76,5 @@ def load(config: RunConfig) -> FederatedDataset:
         test, private = hold_out(patients(place, size, rng), (TESTED,), rng)
         silos.append(SiloData(f"practice-{place + 1}", private, test))
     public = pool([patients(place, PUBLIC // len(SIZES), rng) for place in range(len(SIZES))])
-    return FederatedDataset(
-        name=NAME,
-        schema=Schema(("healthy", "ill"), tuple(map(Column, COLUMNS))),
-        public=PublicSet(rng.permutation(public.X)),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-    )
+    schema = Schema(("healthy", "ill"), tuple(map(Column, COLUMNS)))
+    return federated(NAME, schema, silos, rng.permutation(public.X))

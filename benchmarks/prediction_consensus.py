@@ -17,9 +17,8 @@ from typing import Any, Final, NamedTuple
 from benchmarks import methods
 from benchmarks.harness import Column, Grid, Row, Settings, Table, Words, by_method
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
-from benchmarks.variants import change
+from benchmarks.variants import BAD, change, config_of
 from fedct_flwr import datasets
-from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.runs.run_folder import RunFolder
@@ -27,7 +26,6 @@ from fedct_flwr.scoring import accuracy
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import SiloName
 
-BAD: Final = "silo-2,silo-9"
 CONSENSUS: Final[dict[str, Any]] = {
     **SETTINGS,
     "num-silos": 10,
@@ -69,14 +67,13 @@ class Length(NamedTuple):
 def consensus(method: str, settings: Settings) -> dict[str, float]:
     """Held-out accuracy of the good silos and of groups of them, what a silo sends, trust in bad silos.
 
-    ``settings`` has a ``length``, a tuple like ``Length``, and may have ``groups``: silos' numbers by name.
+    ``settings`` has a ``length``, a tuple like ``Length``, and may have ``bad`` silos and ``groups``: numbers by name.
     """
     one_thread_per_silo()
-    length, groups = Length(*settings["length"]), settings.get("groups", {})
-    given = {key: value for key, value in settings.items() if key not in ("length", "groups")}
+    length, groups, bad = Length(*settings["length"]), settings.get("groups", {}), settings.get("bad", ())
     algorithm = METHODS[method]["algorithm"]
     own = {} if algorithm == ALONE else METHODS[method]
-    config = RunConfig.from_flower({**given, **own, **length.settings(algorithm)})
+    config = config_of({**settings, **own, **length.settings(algorithm)})
     dataset, start = datasets.load(config), time.perf_counter()
     found: dict[str, float] = {"bytes": 0.0, "bytes in all": 0.0}
     if algorithm == ALONE:
@@ -90,14 +87,14 @@ def consensus(method: str, settings: Settings) -> dict[str, float]:
         simulated_site.cache_clear()
         sent = [entry["bytes_sent"] / len(entry["silos"]) for entry in rounds]
         found = {"bytes": fmean(sent), "bytes in all": sum(sent)}
-        if trust and config.bad_silos:
-            found |= {f"trust in bad, {when}": _given(trust[place], config.bad_silos) for when, place in _WHEN.items()}
+        if trust and bad:
+            found |= {f"trust in bad, {when}": _given(trust[place], bad) for when, place in _WHEN.items()}
         if trust and "weak" in groups:
             found["weak in strong"] = _between(trust[len(trust) // 2], groups["weak"], groups["strong"])
     found["seconds"] = time.perf_counter() - start
     reached = {silo.name: accuracy(model, dataset.test) for silo, model in zip(dataset.silos, models, strict=True)}
-    found["bad silos"] = fmean([reached[silo] for silo in config.bad_silos] or [0.0])
-    return {**found, **_means(reached, dataset, groups, config.bad_silos)}
+    found["bad silos"] = fmean([reached[silo] for silo in bad] or [0.0])
+    return {**found, **_means(reached, dataset, groups, bad)}
 
 
 _WHEN: Final = {"first": 0, "last": -1}
@@ -130,8 +127,7 @@ def _averaged(settings: Settings) -> dict[str, float]:
     """FedAvg for as many steps, and what a silo sends in all."""
     one_thread_per_silo()
     length = Length(*settings["length"])
-    given = {key: value for key, value in settings.items() if key != "length"}
-    found = methods.METHODS["FedAvg"](RunConfig.from_flower({**given, **length.settings(ALONE)}))
+    found = methods.METHODS["FedAvg"](config_of({**settings, **length.settings(ALONE)}))
     return {"accuracy": found.accuracy, "bytes in all": length.rounds * found.bytes_per_silo_and_round}
 
 
@@ -139,8 +135,7 @@ def _pooled(settings: Settings) -> dict[str, float]:
     """Each kind of network, trained on all private records."""
     one_thread_per_silo()
     length, groups = Length(*settings["length"]), settings["groups"]
-    given = {key: value for key, value in settings.items() if key not in ("length", "groups")}
-    config = RunConfig.from_flower({**given, **length.settings(ALONE)})
+    config = config_of({**settings, **length.settings(ALONE)})
     dataset = datasets.load(config)
     reached = {
         dataset.silos[place].name: accuracy(centralized(config, dataset, place), dataset.test)
@@ -149,7 +144,7 @@ def _pooled(settings: Settings) -> dict[str, float]:
     return _means(reached, dataset, groups, ())
 
 
-_BAD: Final = {"bad-silos": BAD, "corruption": "label-shift"}
+_BAD: Final = {"data": "fashion-mnist-silos-2-and-9-shifted", "bad": BAD}
 SCENARIOS: Final[dict[str, dict[str, Any]]] = {
     f"Dirichlet {concentration:g}{name}": {"dirichlet-concentration": concentration, **settings}
     for name, settings in {
@@ -171,7 +166,7 @@ _GROUPS: Final = {"strong": [1, 2, 3, 4, 5], "weak": [6, 7, 8, 9, 10]}
 _MIXED: Final[Settings] = {
     **CONSENSUS,
     "dirichlet-concentration": 1.0,
-    "learner": ",".join(["fashion-mnist-mlp"] * 5 + ["torch.nn.Linear"] * 5),
+    "learner": ",".join(["mlp"] * 5 + ["torch.nn.Linear"] * 5),
     "learner-params": json.dumps([{"width": 64}] * 5 + [{"in_features": 784, "out_features": 10}] * 5),
     "groups": _GROUPS,
 }
@@ -180,13 +175,14 @@ _CNN: Final = "benchmarks.prediction_consensus.cnn"
 ARCHITECTURES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "CNN of 3 layers": (_CNN, {"channels": [8, 16, 32]}),
     "CNN of 2 layers": (_CNN, {"channels": [8, 16]}),
-    "MLP 784-128-128-5": ("fashion-mnist-mlp", {"width": 128}),
-    "MLP 784-32-32-5": ("fashion-mnist-mlp", {"width": 32}),
+    "MLP 784-128-128-5": ("mlp", {"width": 128}),
+    "MLP 784-32-32-5": ("mlp", {"width": 32}),
     "linear": ("torch.nn.Linear", {"in_features": 784, "out_features": 5}),
 }
 """Two silos of each: silo 1 and 6 the first, silo 2 and 7 the second."""
 _TWICE: Final = [*ARCHITECTURES.values()] * 2
 _SUPERCLASSES: Final = ("local only", "FedMD", "DD", "FedCT", _DYNAMIC)
+_EACH: Final = "one subclass of each"
 _ALL: Final = (*_SUPERCLASSES, "centralized")
 
 
@@ -309,7 +305,7 @@ TABLES: Final[dict[str, Table]] = {
         "probabilities train alone for the first 5. FedMD's take as many steps on the public set besides. FedCT is by "
         "majority. Centralized: each network for as many steps on all private records.",
         [
-            Row("one subclass of each", {"data": "fashion-superclasses"}),
+            Row(_EACH, {"data": "fashion-superclasses"}),
             Row("iid", {"data": "fashion-superclasses-iid"}),
         ],
         {**{name: partial(consensus, name) for name in _SUPERCLASSES}, "centralized": _pooled},
@@ -331,14 +327,8 @@ TABLES: Final[dict[str, Table]] = {
         paper="FedMD, Figure 2",
         other_data="FashionMNIST",
         words=[
-            Words(
-                "FedMD gains over training alone",
-                ("one subclass of each", "FedMD"),
-                ("one subclass of each", "local only"),
-            ),
-            Words(
-                "FedCT is slightly above FedMD", ("one subclass of each", "FedCT"), ("one subclass of each", "FedMD")
-            ),
+            Words("FedMD gains over training alone", (_EACH, "FedMD"), (_EACH, "local only")),
+            Words("FedCT is slightly above FedMD", (_EACH, "FedCT"), (_EACH, "FedMD")),
         ],
     ),
 }

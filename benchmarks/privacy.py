@@ -62,11 +62,8 @@ def measured(settings: Settings) -> Mapping[str, float]:
     setting: Setting = SETTINGS[settings["setting"]]
     if settings["small"]:
         setting = setting.small()
-    sizes, seed, mechanism = (
-        Sizes(settings["public"], PAID_LABELS, settings["models"]),
-        settings["seed"],
-        settings["by"],
-    )
+    seed, mechanism = settings["seed"], settings["by"]
+    sizes = Sizes(settings["public"], PAID_LABELS, settings["models"])
     federation = _FEDERATION(setting, sizes, seed)
     if mechanism == PAPERS_MECHANISM:
         counts = xor_votes(federation, PAPERS_XOR(len(federation.schema.classes)), sizes.public, seed)
@@ -74,12 +71,8 @@ def measured(settings: Settings) -> Mapping[str, float]:
         counts = MECHANISMS[mechanism](federation, settings["epsilon"], sizes, seed)
     found = _scores(federation, counts, sizes, seed)
     majority = np.bincount(federation.public.y).max() / federation.public.size
-    return {
-        **found,
-        "local": federation.local,
-        "gain": found["personal"] - federation.local,
-        "majority": float(majority),
-    }
+    gain = found["personal"] - federation.local
+    return {**found, "local": federation.local, "gain": gain, "majority": float(majority)}
 
 
 def _scores(federation: Federation, counts: VoteCounts, sizes: Sizes, seed: int) -> dict[str, float]:

@@ -75,16 +75,9 @@ class Federation(NamedTuple):
 
 def load(setting: Setting, sizes: Sizes, seed: int) -> Federation:
     """Split the data; learn features of the public set alone; train every silo's own model."""
-    config = RunConfig.from_flower(
-        {
-            "study": "benchmark",
-            "data": setting.data,
-            "seed": seed,
-            # A data set's public examples come without their labels: take all but one as private.
-            "private-size": setting.private + setting.public - 1,
-            "public-size": 1,
-        }
-    )
+    # A data set's public examples come without their labels: take all but one as private.
+    sizes_of = {"private-size": setting.private + setting.public - 1, "public-size": 1}
+    config = RunConfig.from_flower({"study": "benchmark", "data": setting.data, "seed": seed, **sizes_of})
     dataset = datasets.load(config)
     everything = pool([silo.private for silo in dataset.silos])
     rng = generator(seed, "privacy benchmark")
@@ -98,17 +91,9 @@ def load(setting: Setting, sizes: Sizes, seed: int) -> Federation:
     silos = [Examples(transform(part.X), part.y) for part in raw]
     ready, test = (Examples(transform(part.X), part.y) for part in (public, dataset.test))
     models = [learner_of(seed).fit(*part) for part in silos]
-    return Federation(
-        dataset.schema,
-        raw,
-        public,
-        features,
-        silos,
-        ready,
-        test,
-        [model.predict(ready.X) for model in models],
-        float(np.mean([accuracy(model, test) for model in models])),
-    )
+    votes = [model.predict(ready.X) for model in models]
+    alone = float(np.mean([accuracy(model, test) for model in models]))
+    return Federation(dataset.schema, raw, public, features, silos, ready, test, votes, alone)
 
 
 def _features(setting: Setting, schema: Schema, public: Features) -> Callable[[Features], Features]:

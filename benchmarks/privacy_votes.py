@@ -42,24 +42,23 @@ def _answer(
     return labeler.answer(asked, SimulatedNoise(generator(seed, "noise", silo)))
 
 
-def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
-    """Features and calibration are the same at all silos: one labeler, reset between them."""
-    public, silos = federation.raw_public, federation.raw_silos
+def _votes(labeler: Labeler, silos: list[Examples], public: Features, federation: Federation, seed: int) -> VoteCounts:
+    """What a labeler, reset between silos of as many records, makes of each, tallied."""
     fewest = min(silo.size for silo in silos)
-    labeler = DpLinearLabeler(
-        federation.features,
-        len(federation.schema.classes),
-        num_units=fewest,
-        epsilon=min(epsilon, UNPROTECTED),
-        delta=DELTA,
-    )
     votes = [
-        _answer(
-            labeler, Examples(silo.X[:fewest], silo.y[:fewest]), public.X, federation.own_votes[number], seed, number
-        )
+        _answer(labeler, Examples(silo.X[:fewest], silo.y[:fewest]), public, federation.own_votes[number], seed, number)
         for number, silo in enumerate(silos)
     ]
-    return tally(votes, public.size, len(federation.schema.classes))
+    return tally(votes, len(public), len(federation.schema.classes))
+
+
+def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
+    """Features and calibration are the same at all silos: one labeler, reset between them."""
+    silos, classes = federation.raw_silos, len(federation.schema.classes)
+    budget: dict[str, Any] = {"epsilon": min(epsilon, UNPROTECTED), "delta": DELTA}
+    fewest = min(silo.size for silo in silos)
+    labeler = DpLinearLabeler(federation.features, classes, num_units=fewest, **budget)
+    return _votes(labeler, silos, federation.raw_public.X, federation, seed)
 
 
 def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
@@ -81,11 +80,7 @@ def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> 
         seed=seed,
         device="cpu",
     )
-    votes = [
-        _answer(labeler, Examples(silo.X[:fewest], silo.y[:fewest]), public, federation.own_votes[number], seed, number)
-        for number, silo in enumerate(federation.silos)
-    ]
-    return tally(votes, len(public), classes)
+    return _votes(labeler, federation.silos, public, federation, seed)
 
 
 def _network(inputs: int, classes: int) -> Any:
@@ -108,14 +103,8 @@ def _xor(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> Vot
     classes, labels = len(federation.schema.classes), min(sizes.paid, federation.public.size)
     if math.isinf(epsilon):
         return _randomized(federation, epsilon, sizes, seed)
-    inverse = calibrate(
-        lambda noise: Xor(classes, 1 / noise).event(labels),
-        epsilon,
-        DELTA,
-        1 / epsilon,
-        2 * labels / epsilon,
-        quick=True,
-    )
+    between = (1 / epsilon, 2 * labels / epsilon)
+    inverse = calibrate(lambda noise: Xor(classes, 1 / noise).event(labels), epsilon, DELTA, *between, quick=True)
     return xor_votes(federation, Xor(classes, 1 / inverse), labels, seed)
 
 

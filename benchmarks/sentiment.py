@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.data import federated, find
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets import named
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
-from fedct_flwr.files import data_folder
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
@@ -32,7 +31,7 @@ _TEXTS: Final = 8_100
 @lru_cache(maxsize=1)
 def texts() -> tuple[Any, Any, Any]:
     """Domains, texts and labels ``(8100,)``, in random order. Raises DataError if the file is not there."""
-    (path,) = named.find("sentiment", ["sentiment.csv.gz"], [data_folder()], "FEDCT_DATA names the folder")
+    (path,) = find("sentiment", ["sentiment.csv.gz"])
     table = read_table(path)
     rows = generator(0, "sentiment").permutation(table.num_rows)[:_TEXTS]
     domain, text, label = (np.asarray(table.column(name))[rows] for name in ("domain", "text", "label"))
@@ -52,14 +51,8 @@ def load(by_domain: bool, config: RunConfig) -> FederatedDataset:
         private, test = (Examples(text[rows][:, None], label[rows]) for rows in np.split(taken, [PRIVATE]))
         silos.append(SiloData(f"{own if by_domain else 'mixed'}-{number + 1}", private, test))
     public = left[:PUBLIC]
-    return FederatedDataset(
-        name="sentiment",
-        schema=Schema(("displeased", "pleased"), (Column("text", text=True),)),
-        public=PublicSet(text[public][:, None]),
-        silos=tuple(silos),
-        test=pool([silo.test for silo in silos]),
-        truth=label[public],
-    )
+    schema = Schema(("displeased", "pleased"), (Column("text", text=True),))
+    return federated("sentiment", schema, silos, text[public][:, None], label[public])
 
 
 SENTIMENT: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {

@@ -14,7 +14,7 @@ from benchmarks.harness import FULL, Asked
 from benchmarks.report import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.learner import Training
-from fedct_flwr.learners.networks import fashion_mnist_mlp, mlp, small_cnn
+from fedct_flwr.learners.networks import mlp, small_cnn
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import LABEL_DTYPE, Examples
@@ -22,7 +22,7 @@ from fedct_flwr.types import LABEL_DTYPE, Examples
 _ON_GPU: Final = torch.cuda.is_available()
 _NETWORKS: Final[dict[str, tuple[Callable[[], Any], tuple[int, ...]]]] = {
     "MLP 30-64-64-10": (partial(mlp, 30, 10), (30,)),
-    "MLP 784-512-512-10": (fashion_mnist_mlp, (784,)),
+    "MLP 784-512-512-10": (partial(mlp, 784, 10, 512), (784,)),
     "small CNN, 28 x 28": (partial(small_cnn, 10, 1), (1, 28, 28)),
 }
 

@@ -15,14 +15,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import report
+from benchmarks.data import find
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
 from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.grades import MedianGrade
 from fedct_flwr.consensus.grades import GRADES, consensus_of_grades, grades
-from fedct_flwr.datasets import named
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.files import data_folder
 from fedct_flwr.seeding import generator
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance
@@ -43,7 +42,7 @@ _DRAWS: Final = 10
 
 def _read(name: str) -> pd.DataFrame:
     files = [f"{name}.csv.gz"]
-    (path,) = named.find("sites", files, [data_folder()], "FEDCT_DATA names the folder")
+    (path,) = find("sites", files)
     return pd.read_csv(path)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import Column, Grid, Row, Settings, Table, Words
 from benchmarks.methods import SETTINGS
 from benchmarks.prediction_consensus import consensus
+from benchmarks.variants import shifted
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.trust import dynamic, naive, similarity_of_values, targets_of
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
@@ -35,9 +36,9 @@ _GAUSSIANS: Final[Settings] = {
     **SETTINGS,
     "data": "four-gaussians",
     "learner": "benchmarks.toys.small_network",
+    "learner-params": "{}",
     "learning-rate": 0.005,
-    "bad-silos": "silo-4",
-    "corruption": "label-shift",
+    "bad": ("silo-4",),
     "length": (20, 5, 40),
 }
 _WORSE: Final = "and a weak one"
@@ -52,7 +53,7 @@ def small_network(num_features: int, num_classes: int) -> Any:
 
 
 def four_gaussians(config: RunConfig) -> FederatedDataset:
-    """Four silos with even mixtures of four Gaussians, a tenth of their labels drawn from the other classes."""
+    """Four silos with even mixtures of four Gaussians, a tenth of their labels wrong, and silo 4's shifted."""
     rng = generator(config.seed, "gaussians")
     y = (np.arange(2400) % len(MEANS)).astype(LABEL_DTYPE)
     X = (MEANS[y] + rng.normal(size=(len(y), 2))).astype(np.float32)
@@ -67,7 +68,7 @@ def four_gaussians(config: RunConfig) -> FederatedDataset:
         other = (own.y + rng.integers(1, len(MEANS), own.size)) % len(MEANS)
         return replace(silo, private=Examples(own.X, np.where(wrong, other, own.y).astype(LABEL_DTYPE)))
 
-    return replace(dataset, silos=tuple(map(noisy, dataset.silos)))
+    return shifted(replace(dataset, silos=tuple(map(noisy, dataset.silos))), ["silo-4"])
 
 
 def true_function(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,20 +1,29 @@
-"""FashionMNIST as the experiments need it and no user would: data sets by name, for this process's table of them."""
+"""FashionMNIST as the experiments need it and no user would, and silos that are bad: data sets by name.
 
-from collections.abc import Callable, Sequence
+Shifted labels: D. Fan, C. Mendler-Dünner, M. Jaggi, arXiv:2305.18497, §5. Superclasses: D. Li, J. Wang, "FedMD",
+arXiv:1910.03581, §4, who have CIFAR-100's, 10 silos and 5,000 public examples.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from benchmarks.data import AT_RANDOM, PIXELS, clothes, fashion_mnist
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets import FederatedDataset, SiloData, named
+from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.federated import PublicSet, pool
-from fedct_flwr.datasets.partition import dirichlet, iid
+from fedct_flwr.datasets.partition import dirichlet, iid, split_over_silos
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import Examples, Features
+from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, SiloName
+
+BAD: Final = ("silo-2", "silo-9")
 
 CONCENTRATIONS: Final = ((100.0, 2.0), (100.0, 0.01), (0.01, 0.01))
 """Of the two halves of the training data (arXiv:2310.05696, §5, "Heterogeneous Data Distributions")."""
@@ -23,8 +32,7 @@ NUM_DIGITS: Final = 1797
 """scikit-learn has no more digits, so every public set that they are compared with has this size too."""
 
 _OF_THE_DATA: Final = (
-    "data", "seed", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration", "bad-silos",
-    "corruption",
+    "data", "seed", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
 )  # fmt: skip
 """Settings that decide which records are where: methods and rows that differ in others have the same data."""
 _MIN_RECORDS: Final = 10
@@ -41,13 +49,21 @@ def change(config: RunConfig, **settings: Any) -> RunConfig:
     )
 
 
+_OF_TABLES: Final = frozenset({"length", "groups", "bad", "corruption", "rounds"})
+
+
+def config_of(settings: Mapping[str, Any]) -> RunConfig:
+    """The settings of a run, without those that only tables know."""
+    return RunConfig.from_flower({key: value for key, value in settings.items() if key not in _OF_TABLES})
+
+
 def halves(concentrations: tuple[float, float]) -> str:
     """Name of the data set whose private records are split by one Dirichlet for each random half of them."""
     return f"fashion-mnist-{concentrations[0]:g}-{concentrations[1]:g}"
 
 
 def _load_halves(concentrations: tuple[float, float], config: RunConfig) -> FederatedDataset:
-    dataset = named.fashion_mnist(config)
+    dataset = fashion_mnist(config)
     everything = pool([silo.private for silo in dataset.silos])
     rng = generator(config.seed, "halves")
     cut = np.array_split(rng.permutation(everything.size), 2)
@@ -98,7 +114,7 @@ PUBLIC_SETS: Final[dict[str, Choose]] = {
 
 def _load_public(name: str, choose: Choose, config: RunConfig) -> FederatedDataset:
     # All training images but one as private records: a data set's public examples come without their labels.
-    dataset = named.fashion_mnist(change(config, private_size=59_999, public_size=1))
+    dataset = fashion_mnist(change(config, private_size=59_999, public_size=1))
     everything = pool([silo.private for silo in dataset.silos])
     rng = generator(config.seed, "public variants")
     own, others = np.split(rng.permutation(everything.size), [10_000])
@@ -107,12 +123,42 @@ def _load_public(name: str, choose: Choose, config: RunConfig) -> FederatedDatas
     return replace(dataset, name=name, silos=_silos(everything, rows), public=PublicSet(public))
 
 
-def _load_superclasses_iid(config: RunConfig) -> FederatedDataset:
-    """The same records as where silos have one subclass of each, so that pooled they are the same."""
-    dataset = named.fashion_superclasses(config)
-    everything = pool([silo.private for silo in dataset.silos])
-    rows = iid(everything.size, len(dataset.silos), generator(config.seed, "superclasses"))
-    return replace(dataset, name="fashion-superclasses-iid", silos=_silos(everything, rows))
+_SUPERCLASSES: Final = ("top", "trouser", "dress", "shoe", "bag")
+_SUPERCLASS_OF: Final = np.array([0, 1, 0, 2, 0, 3, 0, 3, 4, 3], dtype=LABEL_DTYPE)
+"""Superclass of each class: four are tops, three are shoes."""
+
+
+def one_subclass_each(y: HardLabels, subclasses: HardLabels, num_silos: int, rng: Generator) -> list[NDArray[np.intp]]:
+    """Positions of each silo's examples: of every class one subclass alone, split evenly among the silos that have it.
+
+    Silo ``k`` has, of a class with ``n`` subclasses, the one that is number ``k mod n`` in a random order. All silos
+    tell the same classes apart, and each has to learn from others what else belongs to them. Subclasses that no silo
+    has are left out.
+    """
+    parts: list[list[NDArray[np.intp]]] = [[] for _ in range(num_silos)]
+    for c in np.unique(y):
+        order = rng.permutation(np.unique(subclasses[y == c]))
+        for number, subclass in enumerate(order[:num_silos]):
+            holders = parts[number :: len(order)]
+            members = rng.permutation(np.flatnonzero((y == c) & (subclasses == subclass)))
+            for part, piece in zip(holders, np.array_split(members, len(holders)), strict=True):
+                part.append(piece)
+    return [np.sort(np.concatenate(part)) for part in parts]
+
+
+def _superclasses(name: str, config: RunConfig) -> FederatedDataset:
+    """Kinds of clothes, of which each silo has one kind of tops and one of shoes, or the same records iid."""
+    known, schema = clothes(), Schema.numeric(_SUPERCLASSES, PIXELS)
+    train, test = (Examples(part.X, _SUPERCLASS_OF[part.y]) for part in known)
+    how = {"private": config.private_size or 3000, "public": 5000, "silos": 10}
+    dataset = split_over_silos(name, schema, train, **how, config=config, test=test)
+    own = generator(config.seed, "split").permutation(train.size)[: how["private"]]
+    rng, num_silos = generator(config.seed, "partition"), len(dataset.silos)
+    parts = [own[part] for part in one_subclass_each(train.y[own], known[0].y[own], num_silos, rng)]
+    if name.endswith("-iid"):
+        everything = np.concatenate(parts)
+        parts = [everything[part] for part in iid(len(everything), num_silos, generator(config.seed, "superclasses"))]
+    return replace(dataset, silos=_silos(train, parts))
 
 
 def _silos(records: Examples, rows: Sequence[np.ndarray[tuple[int], np.dtype[np.intp]]]) -> tuple[SiloData, ...]:
@@ -121,6 +167,23 @@ def _silos(records: Examples, rows: Sequence[np.ndarray[tuple[int], np.dtype[np.
         SiloData(f"silo-{number}", Examples(records.X[part], records.y[part]), nothing)
         for number, part in enumerate(rows, start=1)
     )
+
+
+def shifted(dataset: FederatedDataset, silos: Collection[SiloName]) -> FederatedDataset:
+    """The data set with all private labels of these silos moved on by a class, the last followed by the first."""
+    return relabeled(dataset, silos, lambda y, silo: (y.astype(np.int64) + 1) % len(dataset.schema.classes))
+
+
+def relabeled(
+    dataset: FederatedDataset, silos: Collection[SiloName], labels: Callable[[HardLabels, SiloName], NDArray[Any]]
+) -> FederatedDataset:
+    """The data set with other private labels at these silos; their test records stay as they are."""
+
+    def of(silo: SiloData) -> SiloData:
+        own = silo.private
+        return replace(silo, private=Examples(own.X, labels(own.y, silo.name).astype(LABEL_DTYPE)))
+
+    return replace(dataset, silos=tuple(of(silo) if silo.name in silos else silo for silo in dataset.silos))
 
 
 @lru_cache(maxsize=1)
@@ -139,13 +202,13 @@ def _remembered(load: Load) -> Load:
     return loaded
 
 
-named._images = lru_cache(maxsize=2)(named._images)
-"""Unpacked once in this process: that takes seconds."""
-
 VARIANTS: Final[dict[str, Load]] = {
-    "fashion-mnist": _remembered(named.fashion_mnist),
-    "fashion-superclasses": _remembered(named.fashion_superclasses),
-    "fashion-superclasses-iid": _remembered(_load_superclasses_iid),
+    **AT_RANDOM,
+    "fashion-mnist": _remembered(fashion_mnist),
+    "fashion-mnist-silos-2-and-9-shifted": _remembered(lambda config: shifted(fashion_mnist(config), BAD)),
+    **{
+        name: _remembered(partial(_superclasses, name)) for name in ("fashion-superclasses", "fashion-superclasses-iid")
+    },
     **{halves(both): _remembered(partial(_load_halves, both)) for both in CONCENTRATIONS},
     **{name: _remembered(partial(_load_public, name, choose)) for name, choose in PUBLIC_SETS.items()},
 }

@@ -5,7 +5,6 @@ from typing import Any
 
 import tomli_w
 
-import fedct_flwr
 from fedct_flwr import datasets
 from fedct_flwr.cli.demo import LABEL, write_study, write_table
 from fedct_flwr.config.run import RunConfig
@@ -24,12 +23,12 @@ def dataset() -> datasets.FederatedDataset:
     return datasets.load(RunConfig.from_flower({"study": STUDY, "data": STUDY}))
 
 
-def in_collusion(**arguments: Any) -> fedct_flwr.Run:
-    """A run in which all silos but Cleveland vote for one class together."""
-    return fedct_flwr.simulate(
-        STUDY, algorithm="fedct", learner="naive-bayes", pseudo_weight="auto", rounds=2, progress=False,
-        bad_silos="budapest,zurich,long-beach", corruption="collusion", **arguments,
-    )  # fmt: skip
+def colluding(*silos: str, learner: str = "decision-tree", params: str = '{"max_depth": 3}') -> dict[str, str]:
+    """Settings with which these silos learn nothing and call everybody diseased, and the others have a learner."""
+    dummy = '{"strategy": "constant", "constant": "diseased"}'
+    learners = ("sklearn.dummy.DummyClassifier" if one in silos else learner for one in HOSPITALS)
+    given = (dummy if one in silos else params for one in HOSPITALS)
+    return {"learner": ",".join(learners), "learner_params": f"[{','.join(given)}]"}
 
 
 def write_study_folder(folder: Path) -> Path:

@@ -17,7 +17,10 @@ from benchmarks import fedkt
 from benchmarks.__main__ import NAMES, main
 from benchmarks.no_harm import Silos
 from benchmarks.pfnm import Layer, Prior, costs, match_networks
+from benchmarks.variants import VARIANTS, one_subclass_each, shifted
+from fedct_flwr.config.run import RunConfig
 from tests.blocks import PAGES
+from tests.hospitals import dataset
 from tests.readme import ROOT
 
 COMMAND = typer.Typer(add_completion=False)
@@ -209,3 +212,38 @@ def test_silos_may_differ_in_width() -> None:
     narrow = [Layer(one[0].weights[5:], one[0].biases[5:]), Layer(one[1].weights[:, 5:], one[1].biases)]
     found = match_networks([narrow, permuted(one, 2)], ANYWHERE, rng())
     np.testing.assert_allclose(outputs(found, EXAMPLES), outputs(one, EXAMPLES), atol=1e-9)
+
+
+# --- data sets
+
+
+@pytest.mark.skipif(not RAW.exists(), reason="the data sets are not here")
+@pytest.mark.parametrize(
+    ("name", "private", "public", "test"),
+    [("adult", 31_073, 10_000, 7_769), ("mushroom", 2_499, 4_000, 1_625), ("wine-quality", 136, 4_100, 1_084)],
+)
+def test_the_papers_sizes(name: str, private: int, public: int, test: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDCT_DATA", str(RAW))
+    dataset = VARIANTS[name](RunConfig.from_flower({"study": "s", "data": name}))
+    assert sum(silo.private.size for silo in dataset.silos) == private
+    assert (len(dataset.silos), len(dataset.public), dataset.test.size) == (5, public, test)
+
+
+def test_a_silo_has_one_subclass_of_every_class_and_neighbors_have_another() -> None:
+    # Class 0 has the subclasses 0, 1 and 2, class 1 has 3 alone.
+    y, subclasses = np.int16([0, 0, 0, 1] * 12), np.int16([0, 1, 2, 3] * 12)
+    parts = one_subclass_each(y, subclasses, 6, np.random.default_rng(0))
+    assert np.sort(np.concatenate(parts)).tolist() == list(range(48))
+    assert [len(part) for part in parts] == [6 + 2] * 6
+    seen = [set(subclasses[part].tolist()) for part in parts]
+    assert seen[:3] == seen[3:]
+    assert sorted(map(sorted, seen[:3])) == [[0, 3], [1, 3], [2, 3]]
+
+
+def test_only_the_private_labels_of_bad_silos_change() -> None:
+    clean = dataset()
+    bad = shifted(clean, ["zurich"])
+    for before, after in zip(clean.silos, bad.silos, strict=True):
+        assert (after.test, after.private.X is before.private.X) == (before.test, True)
+        moved = 1 if before.name == "zurich" else 0
+        np.testing.assert_array_equal(after.private.y, (before.private.y + moved) % 2)

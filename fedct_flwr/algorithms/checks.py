@@ -1,6 +1,6 @@
 """Check a run's settings before anything runs. A setting without effect is an error.
 
-Each part of a run declares what it uses: algorithms, protections, data sets, corruptions and kinds of learners. Here
+Each part of a run declares what it uses: algorithms, protections, data sets and kinds of learners. Here
 these declarations meet one run.
 """
 
@@ -17,7 +17,6 @@ from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
-from fedct_flwr.datasets.partition import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.types import ConfigError, SiloName
 
@@ -133,9 +132,8 @@ def _of_settings(config: RunConfig, algorithm: Algorithm, given: Collection[str]
     # A data set from another package may use all settings; tables in memory have no name to choose.
     others = {name: used for name, used in OF_DATA.items() if name not in (MEMORY, STUDY)}
     data = Choice("data = {}", [config.data], {**others, config.data: OF_DATA.get(config.data, {})})
-    corruption = Choice("corruption = {}", [config.corruption], OF_CORRUPTION)
     public = Choice("public = {}", [config.public], OF_PUBLIC)
-    return [methods, [data] if config.data in OF_DATA else [], [corruption], [public]]
+    return [methods, [data] if config.data in OF_DATA else [], [public]]
 
 
 def _student(config: RunConfig, subject: "Subject") -> "Learner | None":

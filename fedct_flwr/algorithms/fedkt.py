@@ -101,11 +101,6 @@ class FedKT(Summable):
                 f"fedkt's students learn from all public examples at privacy-level = {self.privacy_level!r}: set 'L2', "
                 "or leave lessons out"
             )
-        if config.corruption == "collusion":
-            return (
-                "colluders send the labels of their own model, and with this algorithm students' votes are sent: "
-                "choose another corruption, such as 'label-shift'"
-            )
         return super().wrong(config)
 
     def check_real(self) -> None:

@@ -49,11 +49,6 @@ class JointLabeler(JointSettings):
                 f"algorithm {self.name!r} protects records by its own noise, and not by protection = "
                 f"{config.protection!r}: leave that out"
             )
-        if config.corruption == "collusion":
-            return (
-                "colluders send the labels of their own model, and with this algorithm gradients are added: choose "
-                "another corruption, such as 'label-shift'"
-            )
         return ""
 
     def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:

@@ -152,11 +152,6 @@ class FedMD(ProbabilitySharing):
         """Raise ConfigError for learners that do not go on learning."""
         from fedct_flwr.learners.soft import check_in_turn
 
-        if config.corruption == "collusion":
-            raise ConfigError(
-                f"colluders learn nothing, and algorithm {self.name!r} needs networks: choose another corruption, "
-                "such as 'label-shift'"
-            )
         # First, as it wants more: a user told of all that know probabilities would next be refused a tree.
         for learner in learners:
             check_in_turn(learner)

@@ -130,10 +130,10 @@ class Transcript:
 
 _NAME: Final = "audited"
 _FIXED: Final[Mapping[str, Any]] = {
-    "data": _NAME, "public": "given", "bad-silos": "", "baselines": "none", "resume": False,
+    "data": _NAME, "public": "given", "baselines": "none", "resume": False,
     "tracking": "none", "report-scores": False, "student": "", "student-params": "{}", "run-dir": "", "roster": "",
 }  # fmt: skip
-"""The data set that is handed in has been read and corrupted already, and its public set drawn."""
+"""The data set that is handed in has been read already, and its public set drawn."""
 _OF_DATA: Final = (*loading.SETTINGS.values(), *loading.OF_PUBLIC.values())
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}
 """Without noise, sums have exactly the votes that travel without them: each silo's can be added up."""

@@ -151,11 +151,6 @@ class WeightSharing(Algorithm):
     def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
         dataset = _simulated(config, dataset)
-        if config.corruption == "collusion":
-            raise ConfigError(
-                f"colluders vote for a class, and with algorithm {self.name!r} silos send weights: choose "
-                "another corruption, such as 'label-shift'"
-            )
         if config.protection != "none":
             raise ConfigError(
                 f"algorithm {self.name!r} shares weights, which protection = {config.protection!r} does not "

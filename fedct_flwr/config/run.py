@@ -26,7 +26,10 @@ WHOLE_SET_UP_TO: Final = 5000
 
 TRACKERS: Final = ("none", "mlflow")
 
-_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "protection", "student")
+_OF_CLASSES: Final = ("algorithm", "partition", "class-weight", "protection", "student")
+
+
+_GONE: Final = frozenset({"bad-silos", "corruption", "corruption-number"})
 
 
 @cache
@@ -97,12 +100,6 @@ class SimulatedSilos(Training):
     draw_dictionary: str = ""
     """The data dictionary: a file, or its text as JSON; empty: a simulation takes ranges and categories from all
     tables, which a real study cannot."""
-    bad_silos: Names = ()
-    """Names of silos with a ``corruption``: what the others and the consensus make of them is to be seen."""
-    corruption: Literal["none", "label-shift", "label-flip", "random-labels", "collusion"] = "none"
-    """Fault of the labels of bad silos; or collusion, where they vote for one class together."""
-    corruption_number: int = Field(default=1, ge=0, le=MAX_INT)
-    """By how many classes labels are shifted, or the number of the class that colluders vote for."""
 
     learner: Names = (AUTO,)
     """One learner for all silos, or one for each in the data set's order; auto: each silo chooses by its own
@@ -183,6 +180,11 @@ class RunConfig(SimulatedSilos):
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
         """The settings of a flat mapping. Raises ConfigError, which names the nearest key or its algorithm."""
+        if gone := sorted(_GONE & raw.keys()):
+            raise ConfigError(
+                f"there is no setting {gone[0]!r} any more: hand simulate() tables of bad silos with other labels; a "
+                "colluder's learner, among one for each silo, is sklearn.dummy.DummyClassifier"
+            )
         of_run = _keys_of_run()
         own = {key: value for key, value in raw.items() if key in of_run and key != "algorithm"}
         return super().read({**own, "method": read_method(raw, of_run, where)}, where, folder)
@@ -262,19 +264,12 @@ class RunConfig(SimulatedSilos):
             raise ValueError("public-fraction and test-fraction leave no private records: their sum must be below 1")
         if json.loads(self.student_params) and not self.student:
             raise ValueError("student-params are given but no student: name a learner as student, or leave them out")
-        if bool(self.bad_silos) != (self.corruption != "none"):
-            raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
         check_delta(self.protection, self.delta)
         if self.rounds != self.num_server_rounds != of_run("num_server_rounds"):
             only = "asks the silos once" if self.method.asks_once else f"always has {self.rounds} rounds"
             raise ValueError(f"algorithm {self.algorithm!r} {only}: leave num-server-rounds out")
         if wrong := self.method.wrong(self):
             raise ValueError(wrong)
-        if self.corruption == "collusion" and not PROTECTIONS[self.protection].reads_votes:
-            raise ValueError(
-                "colluders send the labels of their own model, and with this protection others are sent: "
-                "choose another corruption, such as 'label-shift'"
-            )
         return self
 
     @property
@@ -294,10 +289,9 @@ class RunConfig(SimulatedSilos):
 
     def check_fits(self, silos: Collection[str], num_public: int) -> None:
         """Raise ConfigError if the settings ask for silos or public examples that the data set does not have."""
-        for key, names in (("roster", self.roster), ("bad-silos", self.bad_silos)):
-            for silo in names:
-                if silo not in silos:
-                    raise ConfigError(f"{key} names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
+        for silo in self.roster:
+            if silo not in silos:
+                raise ConfigError(f"roster names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
         if self.min_silos > len(self.roster or silos):
             raise ConfigError(f"min-silos is {self.min_silos} but there are only {len(silos)} silos")
         if self.student and "global" in silos:

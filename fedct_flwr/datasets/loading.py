@@ -17,23 +17,19 @@ def _function(module: str, name: str) -> Any:
     return lambda *arguments: getattr(import_module(f"fedct_flwr.datasets.{module}"), name)(*arguments)
 
 
-_NAMED: Final = (
-    "heart-disease", "breast-cancer", "diabetes", "wine-quality", "adult", "mushroom", "covertype", "fashion-mnist",
-    "fashion-superclasses", "cifar10", "svhn",
+_NAMED: Final = ("heart-disease", "breast-cancer", "diabetes")
+GONE: Final = (
+    "wine-quality", "adult", "mushroom", "covertype", "fashion-mnist", "fashion-superclasses", "cifar10", "svhn",
 )  # fmt: skip
+"""Data sets by name that went, which only benchmarks have."""
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     **{name: _function("named", name.replace("-", "_")) for name in _NAMED},
     "files": _function("files", "load"),
 }
 
-_SPLIT: Final = uses("num-silos", "private-size", "public-size")
-_PARTITIONED: Final = (
-    _SPLIT
-    | uses("partition")
-    | uses(
-        "dirichlet-concentration",
-        needs=Needs("partition = 'dirichlet' or 'dirichlet-by-silo'", lambda config: config.partition != "iid"),
-    )
+_PARTITIONED: Final = uses("num-silos", "private-size", "public-size", "partition") | uses(
+    "dirichlet-concentration",
+    needs=Needs("partition = 'dirichlet' or 'dirichlet-by-silo'", lambda config: config.partition != "iid"),
 )
 _TABLES: Final = (
     "data-dir", "label-column", "text-columns", "group-column", "outcome", "event-column", "horizons", "accept",
@@ -44,8 +40,6 @@ _OWN: Final[dict[str, Uses]] = {
     # Hospitals, or the authors of the files, have split the records already.
     "heart-disease": uses("public-fraction", "test-fraction"),
     "files": uses(*_TABLES),
-    # Silos differ by the subclasses that they have, which a partition would mix.
-    "fashion-superclasses": _SPLIT,
 }
 SETTINGS: Final[dict[str, Uses]] = {
     **_OWN,
@@ -75,10 +69,15 @@ def load(config: RunConfig) -> FederatedDataset:
             f"data = {STUDY!r} is for real silos, whose records are at the silos: run it on a SuperLink with "
             "`fedct coordinator run`, or name a data set"
         )
+    if config.data in GONE and config.data not in LOADERS:
+        raise ConfigError(
+            f"data set {config.data!r} is no longer part of fedct: write its records to files and name their folder by "
+            "data-dir, with data = 'files'; python -m benchmarks has the papers' experiments"
+        )
     if config.data != MEMORY and config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
     found = _function("from_tables", "load")(config) if config.data == MEMORY else LOADERS[config.data](config)
     if config.public == "drawn":
         # Its noise is accounted for above this layer.
         found = import_module("fedct_flwr.drawing.simulated").with_drawn(found, config)
-    return found if config.corruption == "none" else _function("partition", "corrupted")(found, config)
+    return found

@@ -1,24 +1,17 @@
-"""Split one data set over simulated silos, some of them bad on purpose. Real silos come with their own data.
+"""Split one data set over simulated silos. Real silos come with their own data."""
 
-Shifted labels: D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS 2023,
-§5 ("low-quality" silos). Flipped ones: M. Fang, X. Cao, J. Jia, N. Gong, "Local model poisoning attacks to
-Byzantine-robust federated learning", USENIX Security 2020.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels
+from fedct_flwr.types import DataError, Examples, HardLabels
 
 _ATTEMPTS: Final = 1000
 
@@ -117,24 +110,6 @@ def dirichlet_by_silo(y: HardLabels, num_silos: int, concentration: float, rng: 
     return parts
 
 
-def one_subclass_each(y: HardLabels, subclasses: HardLabels, num_silos: int, rng: Generator) -> list[NDArray[np.intp]]:
-    """Positions of each silo's examples: of every class one subclass alone, split evenly among the silos that have it.
-
-    Silo ``k`` has, of a class with ``n`` subclasses, the one that is number ``k mod n`` in a random order. All silos
-    tell the same classes apart, and each has to learn from others what else belongs to them (Li, Wang, "FedMD",
-    arXiv:1910.03581, §4: CIFAR-100's subclasses and superclasses). Subclasses that no silo has are left out.
-    """
-    parts: list[list[NDArray[np.intp]]] = [[] for _ in range(num_silos)]
-    for c in np.unique(y):
-        order = rng.permutation(np.unique(subclasses[y == c]))
-        for number, subclass in enumerate(order[:num_silos]):
-            holders = parts[number :: len(order)]
-            members = rng.permutation(np.flatnonzero((y == c) & (subclasses == subclass)))
-            for part, piece in zip(holders, np.array_split(members, len(holders)), strict=True):
-                part.append(piece)
-    return [np.sort(np.concatenate(part)) for part in parts]
-
-
 def split_over_silos(
     name: str,
     schema: Schema,
@@ -145,15 +120,13 @@ def split_over_silos(
     silos: int,
     config: RunConfig,
     test: Examples | None = None,
-    subclasses: HardLabels | None = None,
 ) -> FederatedDataset:
     """``private`` records go to the silos, ``public`` ones lose their labels, the rest is for testing unless given.
 
     The sizes and the number of ``silos`` are the paper's; ``private-size``, ``public-size`` and ``num-silos`` of the
-    run config take precedence. Silos are split IID or by Dirichlet; all share one test set, as in the paper. Where
-    records have ``subclasses`` ``(n,)``, each silo has one of every class instead.
-    Raises DataError if there are not enough records, ConfigError for a split that subclasses, or a ``schema`` without
-    classes, do not allow.
+    run config take precedence. Silos are split IID or by Dirichlet; all share one test set, as in the paper.
+    Raises DataError if there are not enough records, ConfigError for a split that a ``schema`` without classes does
+    not allow.
     """
     schema.outcome.check_settings(config, "partition")
     private, public = config.private_size or private, config.public_size or public
@@ -166,9 +139,7 @@ def split_over_silos(
     order = generator(config.seed, "split").permutation(records.size)
     own, unlabeled, rest = np.split(order, [private, private + public])
     rng, num_silos = generator(config.seed, "partition"), config.num_silos or silos
-    if subclasses is not None:
-        parts = one_subclass_each(records.y[own], subclasses[own], num_silos, rng)
-    elif config.partition == "iid":
+    if config.partition == "iid":
         parts = iid(private, num_silos, rng)
     elif config.partition == "dirichlet-by-silo":
         parts = dirichlet_by_silo(records.y[own], num_silos, config.dirichlet_concentration, rng)
@@ -188,51 +159,3 @@ def split_over_silos(
         test=test or Examples(X[rest], y[rest]),
         truth=y[unlabeled],
     )
-
-
-Corrupt: TypeAlias = Callable[[HardLabels, int, int, Generator], NDArray[np.integer[Any]]]
-
-OF_LABELS: Final[dict[str, Corrupt]] = {
-    # Every label moved on by a number of classes, the last followed by the first.
-    "label-shift": lambda y, classes, by, rng: (y.astype(np.int64) + by) % classes,
-    # The first class for the last, the second for the last but one.
-    "label-flip": lambda y, classes, by, rng: classes - 1 - y,
-    "random-labels": lambda y, classes, by, rng: rng.integers(0, classes, len(y)),
-}
-"""Corruptions of a bad silo's private labels; its test records stay as they are."""
-
-OF_CORRUPTION: Final[dict[str, Uses]] = {
-    "none": {},
-    "label-shift": uses("corruption-number"),
-    "label-flip": {},
-    "random-labels": {},
-    "collusion": uses("corruption-number"),
-}
-"""The settings of each: by how many classes labels are shifted, or for which class votes are cast."""
-
-
-def corrupted(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
-    """The data set with the private labels of the run config's ``bad-silos`` as its ``corruption`` leaves them.
-
-    Those of colluders stay as they are: their votes are bad (``learners.colluder``). Raises ConfigError for a number
-    of classes that does not fit the data set, or a data set without classes.
-    """
-    classes = len(dataset.schema.classes)
-    dataset.schema.outcome.check_settings(config, "corruption")
-    if config.corruption_number >= classes or (config.corruption == "label-shift" and config.corruption_number == 0):
-        least = 1 if config.corruption == "label-shift" else 0
-        raise ConfigError(
-            f"corruption-number is {config.corruption_number} but {config.data!r} has {classes} classes: set it to "
-            f"{least}..{classes - 1}"
-        )
-    if config.corruption not in OF_LABELS:
-        return dataset
-    corrupt = OF_LABELS[config.corruption]
-    silos = []
-    for silo in dataset.silos:
-        if silo.name in config.bad_silos:
-            rng = generator(config.seed, "corruption", silo.name)
-            y = corrupt(silo.private.y, classes, config.corruption_number, rng)
-            silo = replace(silo, private=Examples(silo.private.X, y.astype(LABEL_DTYPE)))
-        silos.append(silo)
-    return replace(dataset, silos=tuple(silos))

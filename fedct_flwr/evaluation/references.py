@@ -20,7 +20,7 @@ from fedct_flwr.coordinator.global_model import description_of
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
-from fedct_flwr.learners.build import build_learner, named_learner
+from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import packages
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.runs.scores import METHODS
@@ -46,7 +46,7 @@ def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> L
 def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The same learner trained on all silos' private records, as if none colluded. Raises TrainingError."""
     everything = pool([silo.private for silo in dataset.silos])
-    return _fitted(named_learner(config, dataset, position, everything.X), everything, _all_groups(dataset))
+    return _fitted(build_learner(config, dataset, position, everything.X), everything, _all_groups(dataset))
 
 
 def _fitted(learner: Learner, records: Examples, groups: Groups | None) -> Learner:

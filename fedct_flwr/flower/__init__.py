@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.flower.engine import check_cluster, check_interpreter, run_on_engine
+    from fedct_flwr.flower.engine import check_ray, run_on_engine
 
-__all__ = ["check_cluster", "check_interpreter", "run_on_engine"]
+__all__ = ["check_ray", "run_on_engine"]
 
-__getattr__ = importing(__name__, {"engine": ("check_cluster", "check_interpreter", "run_on_engine")})
+__getattr__ = importing(__name__, {"engine": ("check_ray", "run_on_engine")})

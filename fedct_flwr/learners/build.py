@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
@@ -18,35 +17,11 @@ from fedct_flwr.learners.preprocessing import apply, standard
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import suggest
-from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, LearnerError, SiloName
+from fedct_flwr.types import DataError, Features, LearnerError, SiloName
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.learners.base import Learner
-
-
-class Colluder:
-    """Learns nothing and answers with class ``chosen``, as all who collude with it do. For simulation only.
-
-    Fang, Cao, Jia, Gong, "Local model poisoning attacks to Byzantine-robust federated learning", USENIX Security 2020.
-    """
-
-    def __init__(self, chosen: int) -> None:
-        self._chosen = chosen
-
-    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        return self
-
-    def predict(self, X: Features) -> HardLabels:
-        return np.full(len(X), self._chosen, dtype=LABEL_DTYPE)
-
-    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
-        found = np.zeros((len(X), num_classes))
-        found[:, self._chosen] = 1
-        return found
-
-    def check_soft(self) -> None:
-        """It has nothing to learn."""
 
 
 AUGMENT: Final = "augment"
@@ -59,21 +34,14 @@ _UNTRAINED: Final[WeakKeyDictionary[FederatedDataset, dict[tuple["RunConfig", in
 """Learners by run config and position, with their preprocessing: a few kilobytes each, as long as the data are held."""
 
 
+def named_learners(config: "RunConfig", dataset: FederatedDataset) -> list["Learner"]:
+    """One of each that the run config names, untrained. Raises what ``learner_for`` does."""
+    positions = range(len(config.learner))
+    return [build_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
+
+
 def build_learner(config: "RunConfig", dataset: FederatedDataset, position: int, private: Features) -> "Learner":
     """The learner of the simulated silo at ``position``, untrained. Raises what ``learner_for`` does."""
-    if config.corruption == "collusion" and dataset.silos[position].name in config.bad_silos:
-        return Colluder(config.corruption_number)
-    return named_learner(config, dataset, position, private)
-
-
-def named_learners(config: "RunConfig", dataset: FederatedDataset) -> list["Learner"]:
-    """One of each that the run config names, untrained, also where a silo colludes. Raises like ``learner_for``."""
-    positions = range(len(config.learner))
-    return [named_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
-
-
-def named_learner(config: "RunConfig", dataset: FederatedDataset, position: int, private: Features) -> "Learner":
-    """The untrained learner named for the silo at ``position``, also where it colludes. Raises like ``learner_for``."""
     known = _UNTRAINED.setdefault(dataset, {})
     own = private is dataset.silos[position].private.X
     if own and (config, position) in known:

@@ -62,14 +62,13 @@ SOME_REGRESSORS: Final = (
 """Advice on an object that is not a learner."""
 
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    **{
-        name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
-        for name in ("mlp", "fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "small-cnn")
-    },
+    "mlp": ("fedct_flwr.learners.networks.mlp", {}),
+    "small-cnn": ("fedct_flwr.learners.networks.small_cnn", {}),
     TORCHVISION: ("fedct_flwr.learners.networks.torchvision_network", {}),
 }
-"""For tables, of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
+"""For tables, a small one for images of any size, and torchvision's by their ``model``'s name."""
 
+_NOW_CALLED: Final = {"fashion-mnist-mlp": "mlp with width 512", "cifar10-cnn": "small-cnn", "svhn-cnn": "small-cnn"}
 LANGUAGE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     # Embeddings have length 1, so a linear model needs large weights.
     EMBEDDING: ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000, "C": 5.0}),
@@ -190,7 +189,7 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
 
 def code_of(names: Iterable[str], packages: Collection[str] = ()) -> list[str]:
     """Packages not in ``packages`` whose code runs where learners of these names are made."""
-    outside = (name for name in names if name == TORCHVISION or name not in NAMES)
+    outside = (name for name in names if name == TORCHVISION or name not in {*NAMES, *_NOW_CALLED})
     needed = dict.fromkeys(name if name == TORCHVISION else package(name) for name in outside)
     return [one for one in needed if one not in packages]
 
@@ -272,7 +271,8 @@ def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:
         sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:
-        raise LearnerError(f"unknown learner {path!r}: {suggest(path, [AUTO, *names])} (or give an import path)")
+        instead = f"take {_NOW_CALLED[path]}" if path in _NOW_CALLED else suggest(path, [AUTO, *names])
+        raise LearnerError(f"unknown learner {path!r}: {instead} (or give an import path)")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:

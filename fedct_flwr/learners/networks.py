@@ -1,4 +1,4 @@
-"""The networks of the FedCT paper (Abourayya et al., arXiv:2310.05696, Appendix E), and a small one.
+"""Networks for tables and images, and torchvision's.
 
 Images may be changed at random, each on its own, while a network trains. All networks take float images with channels
 first, or flat rows where the first layer flattens anyway, and return logits.
@@ -62,52 +62,14 @@ def torchvision_network(model: str, num_classes: int, weights: str | None = None
     return network
 
 
-def fashion_mnist_mlp(num_classes: int = 10, width: int = 512) -> nn.Module:
-    """Table 13: 784-512-512-10, 669,706 parameters."""
-    return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(28 * 28, width),
-        nn.ReLU(),
-        nn.Linear(width, width),
-        nn.ReLU(),
-        nn.Linear(width, num_classes),
-    )
-
-
 def mlp(num_features: int, num_classes: int, width: int = 64) -> nn.Module:
-    """For tables: two hidden layers of ``width``."""
+    """Two hidden layers of ``width``: 512 for FashionMNIST in the FedCT paper (arXiv:2310.05696, Table 13)."""
     hidden = [nn.Linear(num_features, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
     return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, num_classes))
 
 
-def cifar10_cnn(num_classes: int = 10, dropout: float = 0.25) -> nn.Module:
-    """Table 12, for 3 x 32 x 32. The paper does not give the dropout rates."""
-    blocks: list[nn.Module] = []
-    channels = 3
-    for width in (32, 64, 128):
-        for _ in range(2):
-            blocks += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(width)]
-            channels = width
-        blocks += [nn.MaxPool2d(2), nn.Dropout(dropout)]
-    head = [nn.Flatten(), nn.Linear(4 * 4 * 128, 128), nn.ReLU(), nn.BatchNorm1d(128), nn.Dropout(dropout)]
-    return nn.Sequential(*blocks, *head, nn.Linear(128, num_classes))
-
-
-def svhn_cnn(num_classes: int = 10, dropout: float = 0.25) -> nn.Module:
-    """Table 16, for 3 x 32 x 32. The table prints the widths one row late; the parameter counts give these."""
-    blocks: list[nn.Module] = []
-    channels = 3
-    for width in (32, 64, 128):
-        first = nn.Conv2d(channels, width, 3, padding=1)
-        second = nn.Conv2d(width, width, 3, padding=1)
-        blocks += [first, nn.BatchNorm2d(width), nn.ReLU(), second, nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(dropout)]
-        channels = width
-    head = [nn.Flatten(), nn.Linear(4 * 4 * 128, 128), nn.ReLU(), nn.Dropout(dropout)]
-    return nn.Sequential(*blocks, *head, nn.Linear(128, num_classes))
-
-
 def small_cnn(num_classes: int = 2, num_channels: int = 3, width: int = 16) -> nn.Module:
-    """A network of a few thousand weights for images of any size, gray or color; no paper's."""
+    """A network of a few thousand weights for images of any size, gray or color."""
     blocks: list[nn.Module] = []
     channels = num_channels
     for wide in (width, 2 * width, 4 * width):

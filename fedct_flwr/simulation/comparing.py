@@ -119,9 +119,7 @@ def verdict(standings: Sequence[Standing]) -> str:
 
 
 ALONE: Final = "alone"
-_OF_DATA: Final = frozenset(key for used in loading.SETTINGS.values() for key in used) | {
-    *("data", "bad-silos", "corruption", "corruption-number"),
-}
+_OF_DATA: Final = frozenset({"data"}.union(*loading.SETTINGS.values()))
 """Settings that decide what records silos have: runs that differ in them were not asked the same."""
 
 _SAME: Final = frozenset({"run-dir", "resume", "baselines", "seed", "study"})

@@ -25,8 +25,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from fedct_flwr import datasets, drawing, learners
 from fedct_flwr.config.run import MEMORY
 from fedct_flwr.config.settings import check_name
-from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.from_tables import Tables
+from fedct_flwr.datasets.loading import GONE, LOADERS
 from fedct_flwr.datasets.values import usual, without_blanks
 from fedct_flwr.learners.build import is_network
 from fedct_flwr.learners.catalog import HeldLearner
@@ -75,7 +75,8 @@ def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any
         )
     if public is not None and not isinstance(public, drawing.Drawn):
         raise ConfigError("public has no effect on a folder or a data set by name, which have their own: leave it out")
-    if isinstance(silos, str) and silos in LOADERS and silos != "files":
+    gone = silos in GONE and not Path(silos).is_dir()
+    if isinstance(silos, str) and silos != "files" and (gone or silos in LOADERS):
         if label:
             raise ConfigError(f"label has no effect on data set {silos!r}, which knows its own: leave it out")
         return Data(of_data_set(silos))

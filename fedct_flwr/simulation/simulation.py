@@ -133,8 +133,7 @@ class Simulation:
                 return partial(run_in_process, outlives=outlives)
 
             return partial(run_in_process, train=learners.Stacks(self.config.silos_at_once).train, outlives=outlives)
-        flower.check_interpreter()
-        flower.check_cluster()
+        flower.check_ray()
         return partial(flower.run_on_engine, more=variables) if variables else flower.run_on_engine
 
     def run(self, runner: Runner, monitor: Monitor, *, keep_log: bool = True) -> None:

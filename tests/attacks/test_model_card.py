@@ -16,6 +16,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.privacy import tally_noise
 from fedct_flwr.runs.run_folder import RunFolder
+from tests import hospitals
 from tests.federation import conftest
 from tests.federation.conftest import Federation
 
@@ -48,9 +49,7 @@ def test_other_votes_with_the_same_noisy_labels_leave_the_same(
         tally_noise, "noisy_max", lambda mechanism, counts, noise: (np.arange(len(counts)) % 2).astype(np.int16)
     )
     one, folder = released(federation, "one", **settings)
-    other, other_folder = released(
-        federation, "other", **settings, bad_silos="zurich,budapest", corruption="label-shift"
-    )
+    other, other_folder = released(federation, "other", **settings, **hospitals.colluding("zurich", "budapest"))
     # The attack has something to see: the coordinator's own files differ.
     agreeing, otherwise = ([line["agreement"] for line in each.rounds()] for each in (folder, other_folder))
     assert agreeing != otherwise

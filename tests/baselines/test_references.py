@@ -81,10 +81,3 @@ def test_one_deterministic_learner_on_all_data_is_the_same_at_every_silo() -> No
     dataset = load(config)
     first, *others = predictions(centralized, config, dataset)
     assert all(other == first for other in others)
-
-
-def test_a_silo_that_colludes_has_records_that_can_be_pooled() -> None:
-    config = run_config(bad_silos="cleveland", corruption="collusion")
-    dataset = load(config)
-    assert predictions(centralized, config, dataset) == predictions(centralized, run_config(), dataset)
-    assert len(set(local_only(config, dataset, 0).predict(dataset.test.X).tolist())) == 1

@@ -20,7 +20,7 @@ TRAINING: dict[str, Any] = {
 }  # fmt: skip
 ANOTHER_THAN_THE_DEFAULTS: dict[str, Any] = {
     "study": "Study_1.2", "data": "files", "data-dir": "/data", "label-column": "num", "text-columns": "note,plan",
-    "outcome": "number", "num-silos": 3, "bad-silos": "b", "corruption": "label-flip", "algorithm": "fedct-qualified",
+    "outcome": "number", "num-silos": 3, "algorithm": "fedct-qualified",
     "quorum": 0.6, "learner": "svm,decision-tree", "learner-params": '[{"C": 2}, {}]', "stop-at-fixed-point": False,
     "roster": "a,b,c", "min-silos": 3, "round-deadline": 2.5, **TRAINING,
 }  # fmt: skip
@@ -86,13 +86,19 @@ def test_a_missing_key_is_named(key: str) -> None:
 # --- settings that must fit together
 
 
+@pytest.mark.parametrize("key", ["bad-silos", "corruption", "corruption-number"])
+def test_a_setting_that_went_is_answered_with_what_serves_now(key: str) -> None:
+    said = message({**REQUIRED, key: 1})
+    assert said.startswith(f"there is no setting '{key}' any more: hand simulate() tables")
+
+
 @pytest.mark.parametrize(
     ("settings", "concerned"),
     [
         ({"learner": ""}, ["learner"]),
         ({"learner-params": "[{}, {}]"}, ["learner-params"]),
         ({"data": "files"}, ["data-dir"]),
-        ({"data": "adult", "outcome": "number"}, ["data", "outcome"]),
+        ({"data": "breast-cancer", "outcome": "number"}, ["data", "outcome"]),
         ({"data": "files", "data-dir": "/", "label-column": "y", "outcome": "size"}, ["outcome", "'number'"]),
         ({"data": STUDY}, ["data-dir", "roster"]),
         ({"data": STUDY, "roster": "a,b"}, ["data-dir"]),

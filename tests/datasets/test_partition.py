@@ -11,16 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets.partition import (
-    OF_LABELS,
-    dirichlet,
-    dirichlet_by_silo,
-    iid,
-    one_subclass_each,
-    split_over_silos,
-)
+from fedct_flwr.datasets.partition import dirichlet, dirichlet_by_silo, iid, split_over_silos
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners.build import build_learner
 from fedct_flwr.types import DataError, Examples
 from tests.sentences import sentence
 
@@ -109,24 +101,6 @@ class TestDirichletBySilo:
             dirichlet_by_silo(labels_of(2, 30), 4, 0.0, rng)
 
 
-class TestOneSubclassEach:
-    # Class 0 has the subclasses 0, 1 and 2, class 1 has 3 alone.
-    SUBCLASSES = np.int16([0, 1, 2, 3] * 12)
-    CLASSES = np.int16([0, 0, 0, 1] * 12)
-
-    def test_a_silo_has_one_subclass_of_every_class_and_neighbors_have_another(self, rng: Generator):
-        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 6, rng)
-        seen = [set(self.SUBCLASSES[part].tolist()) for part in parts]
-        assert all(len(kinds) == 2 and 3 in kinds for kinds in seen)
-        assert seen[:3] == seen[3:]
-        assert set.union(*seen[:3]) == {0, 1, 2, 3}
-
-    def test_every_example_goes_to_exactly_one_silo_evenly(self, rng: Generator):
-        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 6, rng)
-        assert np.sort(np.concatenate(parts)).tolist() == list(range(48))
-        assert [len(part) for part in parts] == [6 + 2] * 6
-
-
 def test_more_records_than_there_are_cannot_be_split() -> None:
     records = Examples(np.zeros((10, 1)), np.arange(10) % 2)
     config = RunConfig.from_flower({"study": "b", "data": "breast-cancer"})
@@ -134,49 +108,9 @@ def test_more_records_than_there_are_cannot_be_split() -> None:
         split_over_silos("few", Schema(("a", "b")), records, private=8, public=2, silos=2, config=config, test=None)
 
 
-# --- silos that are bad on purpose
-
-
 def config(**settings: Any) -> RunConfig:
     given = {"study": "t", "data": "heart-disease", **{key.replace("_", "-"): value for key, value in settings.items()}}
     return RunConfig.from_flower(given)
-
-
-def bad(corruption: str, **settings: Any) -> RunConfig:
-    return config(bad_silos="zurich,budapest", corruption=corruption, **settings)
-
-
-@pytest.mark.parametrize(
-    ("corruption", "y", "expected"),
-    [
-        ("label-shift", [0, 1, 2, 3], [2, 3, 0, 1]),
-        ("label-flip", [0, 1, 2, 3], [3, 2, 1, 0]),
-    ],
-)
-def test_labels_are_shifted_and_flipped(corruption: str, y: list[int], expected: list[int]) -> None:
-    found = OF_LABELS[corruption](np.int16(y), 4, 2, np.random.default_rng(0))
-    assert found.tolist() == expected
-
-
-@pytest.mark.parametrize("corruption", OF_LABELS)
-def test_only_the_private_labels_of_bad_silos_change(corruption: str) -> None:
-    clean, found = datasets.load(config()), datasets.load(bad(corruption))
-    for before, after in zip(clean.silos, found.silos, strict=True):
-        np.testing.assert_array_equal(before.private.X, after.private.X)
-        np.testing.assert_array_equal(before.test.y, after.test.y)
-        changed = (before.private.y != after.private.y).any()
-        assert changed == (before.name in ("zurich", "budapest"))
-        assert after.private.y.dtype == before.private.y.dtype
-    np.testing.assert_array_equal(clean.test.y, found.test.y)
-
-
-def test_colluders_vote_for_the_chosen_class_together_and_the_others_as_they_learn() -> None:
-    settings = bad("collusion", corruption_number=0)
-    dataset = datasets.load(settings)
-    for position, silo in enumerate(dataset.silos):
-        learner = build_learner(settings, dataset, position, silo.private.X).fit(*silo.private)
-        votes = set(learner.predict(dataset.public.X).tolist())
-        assert (votes == {0}) == (silo.name in ("zurich", "budapest"))
 
 
 @pytest.mark.parametrize("data", ["heart-disease", "breast-cancer"])

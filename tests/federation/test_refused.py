@@ -63,7 +63,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             {"algorithm": "pate", "gamma": 1.0},
             {"algorithm": "dp-pate", "privacy_level": "L1"},
             {"algorithm": "fedkt", "gamma": 1.0},
-            {"algorithm": "fedkt", "bad_silos": "zurich", "corruption": "collusion"},
             {"algorithm": "fedkt", "protection": "dp-linear"},
             {"algorithm": "dp-pate", "delta": 0.0},
             {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "gaussian", "delta": 0.0},
@@ -92,7 +91,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             {"algorithm": "fedct"},
             {"algorithm": "fedmd"},
             {"partition": "dirichlet"},
-            {"bad_silos": "silo-1", "corruption": "label-flip"},
             {"class_weight": "balanced"},
             {"protection": "dp-linear"},
             {"learner": "naive-bayes"},
@@ -103,7 +101,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         [
             {"student": "random-forrest"},
             {"student": "rulefit"},
-            {"student": "random-forest", "algorithm": "fedavg", "learner": "fashion-mnist-mlp", "learner_params": "{}"},
+            {"student": "random-forest", "algorithm": "fedavg", "learner": "mlp", "learner_params": "{}"},
         ],
     ),
 }

@@ -8,8 +8,10 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import numpy as np
 from flwr.app import ArrayRecord, Context, Message, RecordDict
@@ -17,9 +19,12 @@ from flwr.clientapp import ClientApp
 from threadpoolctl import threadpool_limits
 
 from client_app.main import app as client_app
+from fedct_flwr import datasets
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.types import RunError
+from fedct_flwr.types import LABEL_DTYPE, Examples, RunError
 from server_app.main import app as server_app
+from tests import hospitals
 from tests.golden.hospital import behind_gates
 from tests.golden.runs import COMMON, WARDS, Golden, plain_trust
 from tests.hospitals import STUDY, write_study_folder
@@ -37,7 +42,8 @@ def record(golden: Golden, folder: Path) -> Record:
     ``folder`` is empty, and keeps the run.
     """
     run = _Run(golden, folder)
-    with _one_thread(), behind_gates(golden, folder) as gates:
+    data_sets = mock.patch.dict(datasets.LOADERS, {"zurich-flipped": _flipped})
+    with _one_thread(), data_sets, behind_gates(golden, folder) as gates:
         run.silos = gates or [client_app] * len(golden.silos)
         if golden.interrupted:
             with suppress(RunError):  # too few silos
@@ -235,6 +241,15 @@ def _egress(path: Path) -> Iterator[str]:
         entry = json.loads(line)
         said = [f"{key} {entry[key]}" for key in ("round", "kind", "queries", "bytes", "reason") if entry[key]]
         yield ", ".join([entry["event"], *said])
+
+
+def _flipped(config: RunConfig) -> datasets.FederatedDataset:
+    """The four hospitals, where Zurich calls the ill healthy and the healthy ill."""
+    whole = hospitals.dataset()
+    zurich = next(silo for silo in whole.silos if silo.name == "zurich")
+    y = (1 - zurich.private.y).astype(LABEL_DTYPE)
+    flipped = replace(zurich, private=Examples(zurich.private.X, y))
+    return replace(whole, silos=tuple(flipped if silo is zurich else silo for silo in whole.silos))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from tests.hospitals import HOSPITALS
+from tests.hospitals import HOSPITALS, colluding
 
 COMMON: Final[dict[str, Any]] = {
     "study": "golden",
@@ -105,9 +105,7 @@ HARD: Final[dict[str, Golden]] = {
     "fedct-scores": _run(algorithm="fedct", report_scores=True),
     "fedct-student": _run(algorithm="fedct", student="decision-tree", student_params='{"max_depth": 3}'),
     "fedct-three-classes": _run(algorithm="fedct", query_size=21, **WARD),
-    "fedct-colluders": _run(
-        algorithm="fedct", bad_silos="zurich,budapest", corruption="collusion", report_scores=True, min_silos=2
-    ),
+    "fedct-colluders": _run(algorithm="fedct", **colluding("budapest", "zurich"), report_scores=True, min_silos=2),
     "fedct-a-silo-fails": _run(
         algorithm="fedct",
         learner="decision-tree,tests.federation.learners.Raising,decision-tree,decision-tree",
@@ -120,7 +118,7 @@ HARD: Final[dict[str, Golden]] = {
     "fedct-qualified-three-classes": _run(algorithm="fedct-qualified", quorum=0.6, whole=True, **WARD),
     "fedct-dawid-skene": _run(num_server_rounds=3),
     "fedct-dawid-skene-three-classes": _run(**WARD),
-    "fedct-dawid-skene-label-flip": _run(bad_silos="zurich", corruption="label-flip"),
+    "fedct-dawid-skene-label-flip": _run(data="zurich-flipped"),
     "fedct-dawid-skene-resumed": _run(stop_at_fixed_point=False, **RESUMED),
     "fedct-shares": _run(algorithm="fedct-shares"),
     "fedct-shares-three-classes": _run(algorithm="fedct-shares", **WARD),
@@ -131,8 +129,7 @@ HARD: Final[dict[str, Golden]] = {
     "fedct-guarded-against-colluders": _run(
         algorithm="fedct",
         pseudo_weight="auto",
-        bad_silos="zurich,budapest,long-beach",
-        corruption="collusion",
+        **colluding("budapest", "zurich", "long-beach"),
         report_scores=True,
     ),
     "fedct-guarded-resumed": _run(pseudo_weight="auto", stop_at_fixed_point=False, **RESUMED),

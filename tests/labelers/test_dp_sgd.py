@@ -4,6 +4,7 @@ import logging
 import math
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -347,7 +348,7 @@ class Codes(nn.Module):
 
 @pytest.mark.parametrize(
     ("make", "shape"),
-    [(networks.fashion_mnist_mlp, (784,)), (CONVOLUTIONS, (4,)), (network, (4,))],
+    [(partial(networks.mlp, 784, 10, 512), (784,)), (CONVOLUTIONS, (4,)), (network, (4,))],
 )
 def test_norms_alone_clip_as_each_records_own_gradient_does(
     monkeypatch: pytest.MonkeyPatch, make: Any, shape: tuple[int, ...]

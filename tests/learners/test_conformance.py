@@ -22,7 +22,7 @@ from fedct_flwr.wire.content import Query
 from fedct_flwr.wire.kinds import VALUES
 
 CLASSES = ("a", "b", "c")
-SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"fashion-mnist-mlp": (784,)}
+SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"mlp": (784,)}
 SMALL: dict[str, dict[str, Any]] = {
     "random-forest": {"n_estimators": 5},
     "extra-trees": {"n_estimators": 5},

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from fedct_flwr.config.learner import LearnerSettings, Training
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, make
+from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, load_model, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -234,7 +234,7 @@ def test_every_name_learns_values_with_weights_again_the_same_and_is_kept(name: 
     "name",
     [
         "logistic-regression",
-        "cifar10-cnn",
+        "small-cnn",
         "sklearn.svm.SVC",
         "tests.federation.learners.network",
         "ridgee",
@@ -242,6 +242,12 @@ def test_every_name_learns_values_with_weights_again_the_same_and_is_kept(name: 
 )
 def test_what_predicts_no_number_is_refused_with_what_does(name: str, wording: SnapshotAssertion) -> None:
     assert sentence(ConfigError, regressor, name) == wording
+
+
+@pytest.mark.parametrize(("name", "instead"), [("fashion-mnist-mlp", "mlp with width 512"), ("svhn-cnn", "small-cnn")])
+def test_a_network_that_went_is_answered_with_what_serves_now(name: str, instead: str) -> None:
+    check_allowed(name, ())
+    assert f"unknown learner {name!r}: take {instead}" in sentence(ConfigError, lambda: make(name, {}))
 
 
 # --- classes that count the same

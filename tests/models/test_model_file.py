@@ -203,7 +203,7 @@ def test_a_label_that_is_no_class_of_the_study_is_refused(tmp_path: Path) -> Non
 
 class TestNetworks:
     SAID: ClassVar[dict[str, Any]] = {
-        "learner": "fashion-mnist-mlp",
+        "learner": "mlp",
         "params": {"width": 8},
         "shape": (784,),
         "columns": (),
@@ -213,7 +213,7 @@ class TestNetworks:
         pytest.importorskip("torch")
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(30, 784)).astype(np.float32), (np.arange(30) % 3).astype(np.int16)
-        settings = LearnerSettings(name="fashion-mnist-mlp", params={"width": 8}, preprocessing="none", device="cpu")
+        settings = LearnerSettings(name="mlp", params={"width": 8}, preprocessing="none", device="cpu")
         return untrained(settings, 0, ("a", "b", "c"), X[:2], None, total_steps=5).fit(X, y), X
 
     def test_it_predicts_elsewhere_what_it_does_here(self, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ class TestNetworks:
         for content in (whole[:-5], whole[:40], whole[:8], bytes(8) + whole[8:]):
             assert "damaged" in refused(tmp_path / "n", content)
         save_model(tmp_path / "n", learner, None, description("", **{**self.SAID, "params": {"width": 9}}))
-        with pytest.raises(DataError, match="does not hold what 'fashion-mnist-mlp' makes"):
+        with pytest.raises(DataError, match="does not hold what 'mlp' makes"):
             load_model(tmp_path / "n")
 
     @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_scores_do_not_tell_how_many_patients_opted_out(real_node: RealNode) -> 
 HOSTILE: list[dict[str, Any]] = [
     {"learner": "os.system", "learner-params": '{"command": "touch /tmp/hacked"}'},
     {"learner": "tests.federation.learners.Raising"},
-    {"study": "another", "data": "adult", "partition": "dirichlet", "num-silos": 3},
+    {"study": "another", "data": "breast-cancer", "partition": "dirichlet", "num-silos": 3},
     {"pseudo-weight": 1000.0, "local-steps": 1, "seed": 99, "preprocessing": "none", "device": "cuda:7"},
     {"no-such-key": 1, "resume": "perhaps", "run-dir": "/", "save-models": True},
 ]
