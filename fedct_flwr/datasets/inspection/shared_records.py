@@ -174,21 +174,18 @@ class _Tables:
 
         Those may be copies. For the same reason all pairs with one of two different tables are left out.
         """
-        agreeing, every, pairs = (
-            self.agreeing.sum() / 2,
-            self.others.sum() / 2,
-            len(self.sizes) * (len(self.sizes) - 1) / 2,
-        )
-        pairs -= np.count_nonzero(self.partner >= 0) / 2
-        left_out = () if a == b else (a, b)
+        agreeing, every = self.agreeing.sum() / 2, self.others.sum() / 2
+        left_out = set() if a == b else {a, b}
         for one in left_out:
             agreeing, every = agreeing - self.agreeing[one], every - self.others[one]
-            pairs -= len(self.sizes) - 1 - (self.partner[one] >= 0)
         if left_out and self.partner[a] != b:
-            agreeing, every, pairs = agreeing + self.apart[a, b], every + self.sizes[a] * self.sizes[b], pairs + 1
-        most = next(((c, d) for c, d in zip(*self.most, strict=True) if not {c, d} & {*left_out}), None)
-        if most and pairs > 1:
-            agreeing, every = agreeing - self.apart[most], every - self.sizes[most[0]] * self.sizes[most[1]]
+            agreeing, every = agreeing + self.apart[a, b], every + self.sizes[a] * self.sizes[b]
+        for one, other in zip(*self.most, strict=True):
+            if not {one, other} & left_out:
+                # Unless they are the only two.
+                if (without := every - self.sizes[one] * self.sizes[other]) > 0:
+                    agreeing, every = agreeing - self.apart[one, other], without
+                break
         return float(agreeing / max(1.0, every))
 
 
