@@ -25,11 +25,12 @@ from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
 from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.silo.release import Purse, ledger_refusals
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, Refusal, Refused
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Features, HardLabels, Refusal, Refused
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.learners.base import Learner
     from fedct_flwr.privacy.randomness import Noise
     from fedct_flwr.runs.run_folder import RunFolder
     from fedct_flwr.silo.site import Site
@@ -229,17 +230,29 @@ def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple
 
     def counts() -> NDArray[np.int64]:
         classes, known, first = len(study.schema.classes), targets != ABSTAIN, first_of(site.test_groups)
-        found = np.zeros(classes**2, dtype=np.int64)
         try:
             learner = learner_for(site.settings, site.silo, site.schema, site.public, site.public.X)
-            predicted = learner.fit(site.public.X[known], targets[known]).predict(site.own_test.X[first])
-            found += np.bincount(site.own_test.y[first].astype(np.intp) * classes + predicted, minlength=classes**2)
+            learner.fit(site.public.X[known], targets[known])
         except Exception:
-            # Whether there is an answer may depend on no record.
-            logger.exception("Silo %s: its test records could not be scored; the coordinator is not told", site.silo)
-        return found * GRID
+            # Of public data alone, so that it tells of no record.
+            logger.exception("Silo %s: no model learned the public labels; the coordinator is not told", site.silo)
+            return np.zeros(classes**2, dtype=np.int64)
+        predicted = _predicted(learner, site.own_test.X[first])
+        cells = site.own_test.y[first].astype(np.intp) * classes + predicted
+        return np.bincount(cells[predicted != ABSTAIN], minlength=classes**2) * GRID
 
     return scores_plan(study), counts
+
+
+def _predicted(learner: "Learner", X: Features) -> HardLabels:
+    """The class of each record, ``ABSTAIN`` where there is none: a record that stops the model stops no other."""
+    try:
+        return learner.predict(X)
+    except Exception:
+        if len(X) < 2:
+            return np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)
+        half = len(X) // 2
+        return np.concatenate([_predicted(learner, X[:half]), _predicted(learner, X[half:])])
 
 
 def drawn_set(study: str) -> str:

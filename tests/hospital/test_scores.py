@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.coordinator.confusion import of_counts
@@ -98,6 +99,24 @@ def test_records_that_silos_train_with_change_no_count(tmp_path: Path) -> None:
         groups = np.arange(site.own_test.size) // 2
         twice = replace(site, test_groups=groups)
         assert _confusion(twice, study, labels)[1]().sum() == len(site.own_test.y[first_of(groups)]) * GRID
+
+
+def test_a_record_that_stops_the_model_changes_no_count_of_others(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        hospital = Scoring(tmp_path, stack).silos["cleveland"]
+        study = hospital.silo.study
+        site = replace(
+            real_site(hospital.silo.config, study), settings=LearnerSettings(name="decision-tree"), test_groups=None
+        )
+        labels = np.random.default_rng(0).integers(0, 2, len(study.public)).astype(np.int16)
+        X, y = site.own_test
+        others = Examples(np.delete(X, 5, axis=0), np.delete(y, 5))
+        expected = _confusion(replace(site, own_test=others), study, labels)[1]()
+        # More than a tree takes.
+        X[5] = 1e200
+        counts = _confusion(site, study, labels)[1]()
+        assert counts.sum() == len(others.y) * GRID
+        np.testing.assert_array_equal(counts, expected)
 
 
 def test_intervals_hold_what_they_say() -> None:
