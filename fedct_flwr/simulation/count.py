@@ -23,6 +23,7 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.seeding import generator
 from fedct_flwr.simulation.silos import Silos, of_data_set, tables_in
 from fedct_flwr.text.printable import count as number_of
+from fedct_flwr.text.printable import listed
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 
 
@@ -103,6 +104,12 @@ def _of_tables(silos: Any, group: str) -> tuple[Schema, dict[SiloName, _Records]
     if group:
         groups = numbered([column_of_groups(table, group, f"silo {name!r}") for name, table in tables.items()])
         tables = {name: table.drop_columns([group]) for name, table in tables.items()}
+    of_first = next(iter(tables.values())).column_names if tables else []
+    for name, table in tables.items():
+        if unlike := sorted({*table.column_names} ^ {*of_first}):
+            raise DataError(
+                f"silo {name!r} has other columns than the first silo, see {listed(unlike)}: give all the same columns"
+            )
     try:
         whole = pa.concat_tables(tables.values(), promote_options="permissive")
     except pa.ArrowException:

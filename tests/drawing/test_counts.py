@@ -10,7 +10,7 @@ from scipy.stats import norm
 from fedct_flwr import count
 from fedct_flwr.drawing.counts import FEWEST_SHOWN, GRID, CountPlan, NoisyNumber
 from fedct_flwr.privacy.noise_shares import fitting, least_multiplier
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence
 
 
@@ -78,6 +78,12 @@ def test_a_count_by_a_column_has_its_categories() -> None:
         true = sum((table["ward"] == ward).sum() for table in tables.values())
         assert abs(found.cells[ward]["about"] - true) < 20
     assert "fewer than" in str(found).splitlines()[-1]
+
+
+def test_a_silo_that_lacks_a_column_is_named() -> None:
+    tables = silos(20)
+    tables["porto"] = tables["porto"].rename(columns={"age": "Age"})
+    assert "silo 'porto' has other columns" in sentence(DataError, count, tables, "age > 3")
 
 
 def test_a_folder_and_pairs_of_arrays_are_counted_too(tmp_path: Any) -> None:
