@@ -29,8 +29,7 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
     And for labels without a budget.
     """
     check_all_installed(config)
-    aside = config.set_aside(study.config)
-    config.privacy.after(aside)
+    config.privacy.after(config.set_aside(study.config))
     added = config.policy.adds
     if not added:
         return
@@ -43,13 +42,15 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
             f"kinds under [policy] has {added[0]!r}, and the study has no [{table}] in study.toml: ask the coordinator "
             f"for it, or leave {added[0]!r} out"
         )
-    if config.adds_noise and plan:
-        privacy = config.privacy
-        if plan.epsilon + aside * config.scores > privacy.epsilon or plan.delta > privacy.delta:
-            raise ConfigError(
-                f"[{table}] in study.toml costs each record epsilon {plan.epsilon:g} at delta {plan.delta:g}, and "
-                f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
-            )
+    priced = {table: plan} if plan else {}
+    priced |= {"scores": study.config.scores} if config.scores else {}
+    epsilon, privacy = sum(part.epsilon for part in priced.values()), config.privacy
+    delta = max((part.delta for part in priced.values()), default=0.0)
+    if epsilon > privacy.epsilon or delta > privacy.delta:
+        raise ConfigError(
+            f"[{'] and ['.join(priced)}] in study.toml: each record pays epsilon {epsilon:g} at delta {delta:g}, and "
+            f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
+        )
     if config.silo not in terms.keys:
         raise ConfigError(f"[sums] in study.toml has no key of silo {config.silo}: send the coordinator egress.pub")
     if terms.min_summands < policy.min_summands or terms.may_collude < policy.may_collude:

@@ -15,6 +15,7 @@ from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.coordinator.confusion import of_counts
 from fedct_flwr.datasets.federated import first_of
 from fedct_flwr.drawing.counts import GRID
+from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
@@ -117,6 +118,13 @@ def test_a_record_that_stops_the_model_changes_no_count_of_others(tmp_path: Path
         counts = _confusion(site, study, labels)[1]()
         assert counts.sum() == len(others.y) * GRID
         np.testing.assert_array_equal(counts, expected)
+
+
+def test_a_budget_without_the_delta_of_scores_is_refused_before_a_run(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        own = Scoring(tmp_path, stack).silos["cleveland"].silo
+        less = own.config.model_copy(update={"privacy": own.config.privacy.model_copy(update={"delta": 1e-6})})
+        assert "[scores] in study.toml: each record pays" in sentence(ConfigError, check_sums, less, own.study)
 
 
 def test_intervals_hold_what_they_say() -> None:
