@@ -128,13 +128,11 @@ def plan_of(study: "StudyFolder") -> marginals.Plan:
 
 def count_plan(study: "StudyFolder", question: PatientCount | None = None) -> CountPlan:
     """Plan of a question of how many patients match, None: of any, by ``[count]``. Raises ConfigError."""
-    agreed, sums = study.config.count, study.config.sums
-    if agreed is None:
+    if (agreed := study.config.count) is None:
         raise ConfigError(
             "the study has no [count] in study.toml: the coordinator adds it, and the silos approve the study again"
         )
-    numbers = len(question.cells) if question else 1
-    return CountPlan(numbers, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+    return CountPlan.of(agreed, study.config.sums, len(question.cells) if question else 1)
 
 
 def _counted_in(study: "StudyFolder", kind: str) -> Together:
@@ -208,15 +206,6 @@ def _patients(site: "Site", study: "StudyFolder", asked: "Histograms") -> tuple[
     return plan, lambda: question.counts(*site.private, site.groups) * GRID
 
 
-def scores_plan(study: "StudyFolder") -> CountPlan:
-    """Plan of the counts for scores, by ``[scores]``. Raises ConfigError."""
-    agreed, sums = study.config.scores, study.config.sums
-    if agreed is None:
-        raise ConfigError("the study has no [scores] in study.toml: ask the coordinator for it")
-    classes = len(study.schema.classes)
-    return CountPlan(classes**2, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
-
-
 def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple[CountPlan, _Counts]:
     """Test records of each class by predicted class ``(classes * classes,)``, for one record of each patient.
 
@@ -225,11 +214,12 @@ def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple
         but labels that have left. A personal model would change all counts with one record, and no noise here covers
         that. So a patient changes one count by one: by a test record.
     """
-    if study.config.scores is None:
+    if (agreed := study.config.scores) is None:
         raise Refused(Refusal.POLICY)
+    classes = len(study.schema.classes)
 
     def counts() -> NDArray[np.int64]:
-        classes, known, first = len(study.schema.classes), targets != ABSTAIN, first_of(site.test_groups)
+        known, first = targets != ABSTAIN, first_of(site.test_groups)
         try:
             learner = learner_for(site.settings, site.silo, site.schema, site.public, site.public.X)
             learner.fit(site.public.X[known], targets[known])
@@ -241,7 +231,7 @@ def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple
         cells = site.own_test.y[first].astype(np.intp) * classes + predicted
         return np.bincount(cells[predicted != ABSTAIN], minlength=classes**2) * GRID
 
-    return scores_plan(study), counts
+    return CountPlan.of(agreed, study.config.sums, classes**2), counts
 
 
 def _predicted(learner: "Learner", X: Features) -> HardLabels:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,11 +46,8 @@ class Count:
         )
 
 
-class _Records(NamedTuple):
-    """A silo's records, and which of them are one patient's."""
-
-    examples: Examples
-    groups: Groups | None
+_Records = tuple[Examples, Groups | None]
+"""A silo's records, and which of them are one patient's."""
 
 
 def count(
@@ -78,7 +75,10 @@ def count(
     """
     check_extra("privacy", "count()")
     Budget(epsilon, delta)
-    schema, records = _of_data_set(silos) if isinstance(silos, str) and silos in LOADERS else _of_tables(silos, group)
+    by_name = isinstance(silos, str) and silos in LOADERS
+    if by_name and group:
+        raise ConfigError(f"data set {silos!r} has no column of patients' numbers: leave group = {group!r} out")
+    schema, records = _of_data_set(silos) if by_name else _of_tables(silos, group)
     sums = StudySums()
     if len(records) < sums.min_summands:
         found = number_of(len(records), "silo")
@@ -95,11 +95,11 @@ def count(
 
 def _of_data_set(name: str) -> tuple[Schema, dict[SiloName, _Records]]:
     dataset = datasets.load(RunConfig.from_flower(of_data_set(name)))
-    return dataset.schema, {silo.name: _Records(pool([silo.private, silo.test]), None) for silo in dataset.silos}
+    return dataset.schema, {silo.name: (pool([silo.private, silo.test]), None) for silo in dataset.silos}
 
 
 def _of_tables(silos: Any, group: str) -> tuple[Schema, dict[SiloName, _Records]]:
-    tables = tables_in(silos) if isinstance(silos, Mapping) else _in_folder(silos)
+    tables, group = (tables_in(silos), group) if isinstance(silos, Mapping) else _in_folder(silos, group)
     groups: list[Groups] | list[None] = [None] * len(tables)
     if group:
         groups = numbered([column_of_groups(table, group, f"silo {name!r}") for name, table in tables.items()])
@@ -119,15 +119,15 @@ def _of_tables(silos: Any, group: str) -> tuple[Schema, dict[SiloName, _Records]
     schema, X, found = Schema((), columns, quantity="outcome"), encode(whole, columns, "the silos' tables"), {}
     for (name, table), of in zip(tables.items(), groups, strict=True):
         rows = X[place : (place := place + table.num_rows)]
-        found[name] = _Records(Examples(rows, np.zeros(len(rows))), of)
+        found[name] = Examples(rows, np.zeros(len(rows))), of
     return schema, found
 
 
-def _in_folder(folder: Any) -> dict[SiloName, pa.Table]:
+def _in_folder(folder: Any, group: str) -> tuple[dict[SiloName, pa.Table], str]:
     if not isinstance(folder, str | Path):
         raise DataError(
             f"silos is of type {type(folder).__name__}: give a table for each silo, a folder, or a data set's name"
         )
     settings = TableSettings.of_folder(Path(folder))
     files = read_folder(Path(folder), settings, drawn=True).silos
-    return {name: source(path, settings).read(()) for name, path in files.items()}
+    return {name: source(path, settings).read(()) for name, path in files.items()}, group or settings.group
