@@ -145,16 +145,21 @@ class _Reader:
         return ConfigError(f"{quoted(self._text)} is no condition, {place}: write one {_EXAMPLE}")
 
     def _either(self) -> _Holds:
-        parts = [self._both()]
-        while self._take("or"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else _joined(parts, np.logical_or, np.logical_and)
+        return self._joined("or", self._both, np.logical_or, np.logical_and)
 
     def _both(self) -> _Holds:
-        parts = [self._one()]
-        while self._take("and"):
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else _joined(parts, np.logical_and, np.logical_or)
+        return self._joined("and", self._one, np.logical_and, np.logical_or)
+
+    def _joined(self, word: str, part: Callable[[], _Holds], true: np.ufunc, false: np.ufunc) -> _Holds:
+        parts = [part()]
+        while self._take(word):
+            parts.append(part())
+
+        def holds(X: Features, y: Answers) -> _Known:
+            found = [each(X, y) for each in parts]
+            return _Known(true.reduce([each.true for each in found]), false.reduce([each.false for each in found]))
+
+        return holds
 
     def _one(self) -> _Holds:
         self._depth += 1
@@ -233,11 +238,3 @@ class _Reader:
                 f"{name} is a number or a date, and {quoted(token.plain)} is neither: compare it with one such as 65 "
                 "or 2024-12-31"
             ) from None
-
-
-def _joined(parts: Sequence[_Holds], true: np.ufunc, false: np.ufunc) -> _Holds:
-    def holds(X: Features, y: Answers) -> _Known:
-        found = [part(X, y) for part in parts]
-        return _Known(true.reduce([each.true for each in found]), false.reduce([each.false for each in found]))
-
-    return holds

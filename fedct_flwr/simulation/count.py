@@ -75,10 +75,9 @@ def count(
     """
     check_extra("privacy", "count()")
     Budget(epsilon, delta)
-    by_name = isinstance(silos, str) and silos in LOADERS
-    if by_name and group:
-        raise ConfigError(f"data set {silos!r} has no column of patients' numbers: leave group = {group!r} out")
-    schema, records = _of_data_set(silos) if by_name else _of_tables(silos, group)
+    schema, records = (
+        _of_data_set(silos, group) if isinstance(silos, str) and silos in LOADERS else _of_tables(silos, group)
+    )
     sums = StudySums()
     if len(records) < sums.min_summands:
         found = number_of(len(records), "silo")
@@ -93,7 +92,9 @@ def count(
     return Count(facts["all"], facts["cells"])
 
 
-def _of_data_set(name: str) -> tuple[Schema, dict[SiloName, _Records]]:
+def _of_data_set(name: str, group: str) -> tuple[Schema, dict[SiloName, _Records]]:
+    if group:
+        raise ConfigError(f"data set {name!r} has no column of patients' numbers: leave group = {group!r} out")
     dataset = datasets.load(RunConfig.from_flower(of_data_set(name)))
     return dataset.schema, {silo.name: (pool([silo.private, silo.test]), None) for silo in dataset.silos}
 
