@@ -74,7 +74,8 @@ class PatientCount:
         if self.column.categories is not None:
             return self.column.categories[int(value)]
         dated = self.form is not None and self.form.kind == "date"
-        return str(EPOCH + timedelta(days=value)) if dated else f"{value:.6g}"
+        # Next to the lowest value, an interval begins at the least number above it: 5e-324 for 0.
+        return str(EPOCH + timedelta(days=value)) if dated else f"{round(value, 9):.12g}"
 
     def counts(self, X: Features, y: Answers, groups: Groups | None) -> NDArray[np.int64]:
         """Patients in each cell ``(cells,)``. Each counts once, in the cell of the first record that matches."""

@@ -128,5 +128,9 @@ def test_numbers_and_dates_have_the_intervals_of_the_dictionary() -> None:
         "age > 2024-01-01": "'age' holds numbers",
     }.items():
         assert said in sentence(ConfigError, PatientCount.of, where, "", SCHEMA, form)
+    for kind, most, last in (("number", 1, "0.8 to 1"), ("integer", 50_000_000, "40000001 to 49999999")):
+        wide = PatientCount.of("age > 1", "age", SCHEMA, {"age": ColumnForm(kind=kind, range=(0, most))}).cells
+        assert (wide[1].split(" to ")[0], wide[5]) == ("0" if kind == "number" else "1", last)
+        assert len({*wide}) == len(wide)
     assert "2024-01-01" in PatientCount.of("age > 1", "admitted", SCHEMA, form).cells
     assert "no categories to count by" in sentence(ConfigError, PatientCount.of, "age > 1", "age", SCHEMA, {})
