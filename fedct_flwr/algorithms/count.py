@@ -104,11 +104,5 @@ class CountedPatients(Counting):
         asked = Histograms(folder.digest, plan.numbers, question.where.text, self.count_by)
         opened, silos = self.opened(study, grid, asked, plan)
         facts = {"study": folder.digest.hex(), "where": asked.where, "by": asked.by, "silos": silos}
-        return {
-            "count": {
-                **facts,
-                "epsilon": plan.epsilon,
-                "delta": plan.delta,
-                **plan.facts(question.cells, opened, silos),
-            }
-        }
+        facts |= {"epsilon": plan.epsilon, "delta": plan.delta, **plan.facts(question.cells, opened, silos)}
+        return {"count": facts}

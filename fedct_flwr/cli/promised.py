@@ -35,13 +35,9 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
             kind="sums", study=study.name, protection="noise in shares", accounts=accounts["sums"], facts=facts
         )
     agreed = study.config.scores if config.scores else None
-    unprotected, privacy = (
-        {
-            "scores_cost": agreed and (agreed.epsilon, agreed.delta),
-            "unprotected": bare_labels(entries, study.name, covers_records),
-        },
-        config.privacy,
-    )
+    unprotected: dict[str, Any] = {"unprotected": bare_labels(entries, study.name, covers_records)}
+    unprotected |= {"scores_cost": agreed and (agreed.epsilon, agreed.delta)}
+    privacy = config.privacy
     if config.adds_noise:
         budget = {"epsilon": privacy.epsilon, "delta": privacy.delta, **unprotected}
         together = silo.together_in(study, config.noisy_kind)

@@ -475,6 +475,8 @@ class SiloConfig(SiloFolder):
                 "scores with noise go next to labels under a promise: choose a protection under [privacy] or 'joint', "
                 "or take 'scores' out of kinds under [policy], where metrics = true lets scores without noise out"
             )
+        if self.scores and not self.data.test_file:
+            raise ValueError("scores count test records: name a test-file under [data], or take 'scores' out of kinds")
         if self.adds_noise and len({*self.policy.kinds} - {_SCORES}) > 1:
             raise ValueError(
                 f"the guarantee of {noisy!r} covers no other kind of message: leave {noisy!r} the only one of kinds "

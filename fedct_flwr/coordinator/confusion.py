@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.coordinator.summing import NoisySums, Valid
-from fedct_flwr.drawing.counts import GRID, CountPlan, NoisyNumber
+from fedct_flwr.drawing.counts import GRID, SURE, CountPlan, noisy_number
 from fedct_flwr.files import write_json
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Histograms, Instruction, Query
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from fedct_flwr.coordinator.study import Study
 
-_SURE: Final = 1.96
 _FILE: Final = "scores_of_all.json"
 """The scores, in the run's folder."""
 
@@ -45,8 +44,8 @@ def noisy_scores(study: "Study", grid: "Grid") -> dict[str, Any]:
     agreed = folder.config.scores if folder else None
     if folder is None or agreed is None:
         return {}
-    sums, classes = folder.config.sums, study.terms.num_classes
-    plan = CountPlan(classes**2, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+    classes = study.terms.num_classes
+    plan = CountPlan.of(agreed, folder.config.sums, classes**2)
     asked, number = Histograms(folder.digest, plan.numbers, scores=True), len(study.folder.rounds()) + 1
     kept = study.folder.path / _FILE
     # A run that is resumed without another round has paid for its scores.
@@ -81,12 +80,12 @@ def of_counts(counts: NDArray[np.float64], noise: float) -> dict[str, Any]:
     spread = noise**2 * classes * ((1 - p) ** 2 + (classes - 1) * p**2) / records**2
     accuracy = p, math.sqrt(p * (1 - p) / records + spread)
     return {
-        "test_records": NoisyNumber(records, noise * classes).facts,
+        "test_records": noisy_number(records, noise * classes),
         "accuracy": _interval(*accuracy),
         "balanced_accuracy": _interval(*balanced),
     }
 
 
 def _interval(value: float, error: float) -> dict[str, float]:
-    low, high = max(0.0, value - _SURE * error), min(1.0, value + _SURE * error)
+    low, high = max(0.0, value - SURE * error), min(1.0, value + SURE * error)
     return {"value": round(value, 3), "low": round(low, 3), "high": round(high, 3)}

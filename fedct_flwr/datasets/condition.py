@@ -5,15 +5,15 @@ parentheses join comparisons. The language has nothing else, and no text is run.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config.tables import EPOCH
+from fedct_flwr.config.tables import EPOCH, ColumnForm
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.text.printable import quoted, suggest
 from fedct_flwr.types import Answers, ConfigError, Features
@@ -63,9 +63,12 @@ class Condition:
     holds: _Holds
 
     @classmethod
-    def of(cls, text: str, schema: Schema) -> Self:
-        """Read a condition on a study's columns. Raises ConfigError in one sentence."""
-        reader = _Reader(text, columns_for(schema))
+    def of(cls, text: str, schema: Schema, dictionary: Mapping[str, ColumnForm] = {}) -> Self:
+        """Read a condition on a study's columns, whose ``dictionary`` says which hold dates.
+
+        Raises ConfigError in one sentence.
+        """
+        reader = _Reader(text, columns_for(schema), dictionary)
         return cls(reader.spelled, reader.read())
 
 
@@ -93,8 +96,8 @@ def position(name: str, columns: Sequence[Column]) -> int:
 class _Reader:
     """Reads a condition by recursive descent. Raises ConfigError."""
 
-    def __init__(self, text: str, columns: Sequence[Column]) -> None:
-        self._columns, self._text = columns, text.strip()
+    def __init__(self, text: str, columns: Sequence[Column], dictionary: Mapping[str, ColumnForm]) -> None:
+        self._columns, self._dictionary, self._text = columns, dictionary, text.strip()
         self._tokens, at = list[_Token](), 0
         while at < len(self._text):
             found = _TOKEN.match(self._text, at)
@@ -142,16 +145,21 @@ class _Reader:
         return ConfigError(f"{quoted(self._text)} is no condition, {place}: write one {_EXAMPLE}")
 
     def _either(self) -> _Holds:
-        parts = [self._both()]
-        while self._take("or"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else _joined(parts, np.logical_or, np.logical_and)
+        return self._joined("or", self._both, np.logical_or, np.logical_and)
 
     def _both(self) -> _Holds:
-        parts = [self._one()]
-        while self._take("and"):
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else _joined(parts, np.logical_and, np.logical_or)
+        return self._joined("and", self._one, np.logical_and, np.logical_or)
+
+    def _joined(self, word: str, part: Callable[[], _Holds], true: np.ufunc, false: np.ufunc) -> _Holds:
+        parts = [part()]
+        while self._take(word):
+            parts.append(part())
+
+        def holds(X: Features, y: Answers) -> _Known:
+            found = [each(X, y) for each in parts]
+            return _Known(true.reduce([each.true for each in found]), false.reduce([each.false for each in found]))
+
+        return holds
 
     def _one(self) -> _Holds:
         self._depth += 1
@@ -216,18 +224,17 @@ class _Reader:
                     f"{name} has no value {quoted(token.plain)}: {suggest(token.plain, column.categories)}"
                 )
             return float(column.categories.index(token.plain))
+        form, number = self._dictionary.get(column.name), token.kind == "number"
+        if form and number == (form.kind == "date"):
+            # As a number, 2024 would be a day of 1975.
+            holds = (
+                "dates: compare it with one such as 2024-12-31" if number else "numbers: compare it with one such as 65"
+            )
+            raise ConfigError(f"{name} holds {holds}")
         try:
-            return float(token.text) if token.kind == "number" else (date.fromisoformat(token.plain) - EPOCH).days
+            return float(token.text) if number else (datetime.strptime(token.plain, "%Y-%m-%d").date() - EPOCH).days
         except ValueError:
             raise ConfigError(
                 f"{name} is a number or a date, and {quoted(token.plain)} is neither: compare it with one such as 65 "
                 "or 2024-12-31"
             ) from None
-
-
-def _joined(parts: Sequence[_Holds], true: np.ufunc, false: np.ufunc) -> _Holds:
-    def holds(X: Features, y: Answers) -> _Known:
-        found = [part(X, y) for part in parts]
-        return _Known(true.reduce([each.true for each in found]), false.reduce([each.false for each in found]))
-
-    return holds

@@ -6,7 +6,7 @@ The counts of columns' values, of which each patient changes several, are in ``m
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -16,13 +16,16 @@ from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier, may_b
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.types import ConfigError
 
+if TYPE_CHECKING:
+    from fedct_flwr.config.study import StudyCount, StudySums
+
 GRID: Final = 1 << 30
 """Units of one record in a sum: so fine that shares of noise are as good as one Gaussian."""
 _SET_ASIDE: Final = 2.0**-10
 """The part of delta that pays for noise that is not exactly Gaussian."""
 _MOST: Final = 1 << 21
 """Patients of all silos together, at most."""
-_SURE: Final = 1.96
+SURE: Final = 1.96
 """Standard deviations within which noise is with a chance of 95%."""
 FEWEST_SHOWN: Final = 10
 """Patients below which no number is shown, however little noise there is."""
@@ -67,6 +70,11 @@ class CountPlan:
     delta: float
     honest: int = 1
 
+    @classmethod
+    def of(cls, agreed: "StudyCount", sums: "StudySums", numbers: int) -> Self:
+        """The plan that a study has agreed upon, by ``[count]`` or ``[scores]``."""
+        return cls(numbers, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+
     @property
     def noise(self) -> NoiseShares:
         """Noise of these counts, see ``noise_of``. Raises ConfigError."""
@@ -83,58 +91,30 @@ class CountPlan:
     def facts(self, cells: Sequence[str], opened: NDArray[np.int64], silos: int) -> dict[str, Any]:
         """The counts of an opened sum with the noise of ``silos`` silos: ``all`` together, and by the name of a cell.
 
-        As JSON types, see ``NoisyNumber.facts``.
+        See ``noisy_number``.
         """
         deviation = self.noise.share_scale * math.sqrt(silos) / GRID
-        all_of_them = NoisyNumber(float(opened.sum() / GRID), deviation * math.sqrt(len(opened)))
-        each = {
-            name: NoisyNumber(value / GRID, deviation).facts for name, value in zip(cells, opened.tolist(), strict=True)
-        }
-        return {"all": all_of_them.facts, "cells": each if len(cells) > 1 else {}}
+        counts = (opened / GRID).tolist()
+        each = {name: noisy_number(value, deviation) for name, value in zip(cells, counts, strict=True)}
+        all_of_them = noisy_number(sum(counts), deviation * math.sqrt(len(counts)))
+        return {"all": all_of_them, "cells": each if len(cells) > 1 else {}}
 
 
-@dataclass(frozen=True)
-class NoisyNumber:
-    """A number of patients, with noise of this standard ``deviation``. Small numbers are never shown."""
+def noisy_number(value: float, deviation: float) -> dict[str, int]:
+    """A number of patients with noise of this standard ``deviation``, as people may read it.
 
-    value: float
-    deviation: float
-
-    @property
-    def _half(self) -> float:
-        return _SURE * self.deviation
-
-    @property
-    def fewer_than(self) -> int | None:
-        """The least number that people read: the count is below it. None where the count itself can be shown."""
-        least = max(self._half, FEWEST_SHOWN)
-        return math.ceil(least + self._half) if self.value < least else None
-
-    @property
-    def about(self) -> int:
-        """The count, rounded."""
-        return round(self.value)
-
-    @property
-    def low(self) -> int:
-        """The lower end of the interval that holds the true count with a chance of 95%."""
-        return max(0, math.floor(self.value - self._half))
-
-    @property
-    def high(self) -> int:
-        """Its upper end."""
-        return math.ceil(self.value + self._half)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The same as JSON types."""
-        if self.fewer_than is not None:
-            return {"fewer_than": self.fewer_than}
-        return {"about": self.about, "low": self.low, "high": self.high}
+    ``about`` and its interval of 95%, ``low`` to ``high``. A small number is never shown: the count is below
+    ``fewer_than`` with that chance, which is one number for all of these.
+    """
+    half = SURE * deviation
+    least = max(half, FEWEST_SHOWN)
+    if value < least:
+        return {"fewer_than": math.ceil(least + half)}
+    return {"about": round(value), "low": max(0, math.floor(value - half)), "high": math.ceil(value + half)}
 
 
 def count_in_words(facts: Mapping[str, Any], matching: str = " patients match") -> str:
-    """``NoisyNumber.facts`` in words; ``matching`` follows the number.
+    """``noisy_number`` in words; ``matching`` follows the number.
 
     >>> count_in_words({"about": 130, "low": 112, "high": 148})
     'about 130 patients match (between 112 and 148 with 95% chance)'

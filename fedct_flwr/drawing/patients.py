@@ -37,9 +37,9 @@ class PatientCount:
     def of(cls, where: str, by: str, schema: Schema, dictionary: Mapping[str, ColumnForm]) -> Self:
         """Read a question about a study's columns; ``by`` is empty, or one of them. Raises ConfigError.
 
-        The study's ``dictionary`` has the cells of numbers and dates.
+        The study's ``dictionary`` says what numbers and dates are, and has their cells.
         """
-        condition, columns = Condition.of(where, schema), columns_for(schema)
+        condition, columns = Condition.of(where, schema, dictionary), columns_for(schema)
         if not by:
             return cls(condition, None, columns[0], 0)
         column = columns[at := position(by, columns)]
@@ -74,7 +74,8 @@ class PatientCount:
         if self.column.categories is not None:
             return self.column.categories[int(value)]
         dated = self.form is not None and self.form.kind == "date"
-        return str(EPOCH + timedelta(days=value)) if dated else f"{value:.6g}"
+        # Next to the lowest value, an interval begins at the least number above it: 5e-324 for 0.
+        return str(EPOCH + timedelta(days=value)) if dated else f"{round(value, 9):.12g}"
 
     def counts(self, X: Features, y: Answers, groups: Groups | None) -> NDArray[np.int64]:
         """Patients in each cell ``(cells,)``. Each counts once, in the cell of the first record that matches."""
@@ -82,5 +83,8 @@ class PatientCount:
         first = found[np.unique(unit_of_each(len(X), groups)[found], return_index=True)[1]]
         if self.form is None:
             return np.array([len(first)], dtype=np.int64)
-        places, _ = self._places.place(values_at(X, y, self.at)[first])
+        values, ends = values_at(X, y, self.at)[first], self._places
+        # A code such as 999 is no largest value.
+        values[(values < ends.low[0]) | (values > ends.high[-1])] = np.nan
+        places, _ = ends.place(values)
         return np.bincount(places, minlength=len(self.cells)).astype(np.int64)

@@ -29,27 +29,26 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
     And for labels without a budget.
     """
     check_all_installed(config)
-    aside = config.set_aside(study.config)
-    config.privacy.after(aside)
+    config.privacy.after(config.set_aside(study.config))
     added = config.policy.adds
     if not added:
         return
-    terms, policy, table = study.sums, config.policy, config.noisy_kind
-    plan = getattr(study.config, table) if table else None
-    unplanned = config.scores and study.config.scores is None
-    if terms is None or unplanned or (config.adds_noise and plan is None):
-        table, added = ("scores", ("scores",)) if unplanned else ("sums" if terms is None else table, added)
+    terms, policy = study.sums, config.policy
+    plans = [kind for kind in (config.noisy_kind, "scores" * config.scores) if kind]
+    priced = {table: getattr(study.config, table) for table in plans}
+    if terms is None or None in priced.values():
+        kind = added[0] if terms is None else next(table for table, plan in priced.items() if plan is None)
         raise ConfigError(
-            f"kinds under [policy] has {added[0]!r}, and the study has no [{table}] in study.toml: ask the coordinator "
-            f"for it, or leave {added[0]!r} out"
+            f"kinds under [policy] has {kind!r}, and the study has no [{kind if terms else 'sums'}] in study.toml: ask "
+            f"the coordinator for it, or leave {kind!r} out"
         )
-    if config.adds_noise and plan:
-        privacy = config.privacy
-        if plan.epsilon + aside * config.scores > privacy.epsilon or plan.delta > privacy.delta:
-            raise ConfigError(
-                f"[{table}] in study.toml costs each record epsilon {plan.epsilon:g} at delta {plan.delta:g}, and "
-                f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
-            )
+    epsilon, privacy = sum(part.epsilon for part in priced.values()), config.privacy
+    delta = max((part.delta for part in priced.values()), default=0.0)
+    if epsilon > privacy.epsilon or delta > privacy.delta:
+        raise ConfigError(
+            f"[{'] and ['.join(priced)}] in study.toml: each record pays epsilon {epsilon:g} at delta {delta:g}, and "
+            f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
+        )
     if config.silo not in terms.keys:
         raise ConfigError(f"[sums] in study.toml has no key of silo {config.silo}: send the coordinator egress.pub")
     if terms.min_summands < policy.min_summands or terms.may_collude < policy.may_collude:

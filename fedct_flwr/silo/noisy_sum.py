@@ -25,11 +25,12 @@ from fedct_flwr.privacy.noise_shares import VoteShares, least_multiplier
 from fedct_flwr.privacy.sheet import Together
 from fedct_flwr.silo.release import Purse, ledger_refusals
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, Refusal, Refused
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Features, HardLabels, Refusal, Refused
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.learners.base import Learner
     from fedct_flwr.privacy.randomness import Noise
     from fedct_flwr.runs.run_folder import RunFolder
     from fedct_flwr.silo.site import Site
@@ -127,13 +128,11 @@ def plan_of(study: "StudyFolder") -> marginals.Plan:
 
 def count_plan(study: "StudyFolder", question: PatientCount | None = None) -> CountPlan:
     """Plan of a question of how many patients match, None: of any, by ``[count]``. Raises ConfigError."""
-    agreed, sums = study.config.count, study.config.sums
-    if agreed is None:
+    if (agreed := study.config.count) is None:
         raise ConfigError(
             "the study has no [count] in study.toml: the coordinator adds it, and the silos approve the study again"
         )
-    numbers = len(question.cells) if question else 1
-    return CountPlan(numbers, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
+    return CountPlan.of(agreed, study.config.sums, len(question.cells) if question else 1)
 
 
 def _counted_in(study: "StudyFolder", kind: str) -> Together:
@@ -207,15 +206,6 @@ def _patients(site: "Site", study: "StudyFolder", asked: "Histograms") -> tuple[
     return plan, lambda: question.counts(*site.private, site.groups) * GRID
 
 
-def scores_plan(study: "StudyFolder") -> CountPlan:
-    """Plan of the counts for scores, by ``[scores]``. Raises ConfigError."""
-    agreed, sums = study.config.scores, study.config.sums
-    if agreed is None:
-        raise ConfigError("the study has no [scores] in study.toml: ask the coordinator for it")
-    classes = len(study.schema.classes)
-    return CountPlan(classes**2, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
-
-
 def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple[CountPlan, _Counts]:
     """Test records of each class by predicted class ``(classes * classes,)``, for one record of each patient.
 
@@ -224,22 +214,35 @@ def _confusion(site: "Site", study: "StudyFolder", targets: HardLabels) -> tuple
         but labels that have left. A personal model would change all counts with one record, and no noise here covers
         that. So a patient changes one count by one: by a test record.
     """
-    if study.config.scores is None:
+    if (agreed := study.config.scores) is None:
         raise Refused(Refusal.POLICY)
+    classes = len(study.schema.classes)
 
     def counts() -> NDArray[np.int64]:
-        classes, known, first = len(study.schema.classes), targets != ABSTAIN, first_of(site.test_groups)
-        found = np.zeros(classes**2, dtype=np.int64)
+        known, first = targets != ABSTAIN, first_of(site.test_groups)
         try:
             learner = learner_for(site.settings, site.silo, site.schema, site.public, site.public.X)
-            predicted = learner.fit(site.public.X[known], targets[known]).predict(site.own_test.X[first])
-            found += np.bincount(site.own_test.y[first].astype(np.intp) * classes + predicted, minlength=classes**2)
+            learner.fit(site.public.X[known], targets[known])
         except Exception:
-            # Whether there is an answer may depend on no record.
-            logger.exception("Silo %s: its test records could not be scored; the coordinator is not told", site.silo)
-        return found * GRID
+            # Of public data alone, so that it tells of no record.
+            logger.exception("Silo %s: no model learned the public labels; the coordinator is not told", site.silo)
+            return np.zeros(classes**2, dtype=np.int64)
+        predicted = _predicted(learner, site.own_test.X[first])
+        cells = site.own_test.y[first].astype(np.intp) * classes + predicted
+        return np.bincount(cells[predicted != ABSTAIN], minlength=classes**2) * GRID
 
-    return scores_plan(study), counts
+    return CountPlan.of(agreed, study.config.sums, classes**2), counts
+
+
+def _predicted(learner: "Learner", X: Features) -> HardLabels:
+    """The class of each record, ``ABSTAIN`` where there is none: a record that stops the model stops no other."""
+    try:
+        return learner.predict(X)
+    except Exception:
+        if len(X) < 2:
+            return np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)
+        half = len(X) // 2
+        return np.concatenate([_predicted(learner, X[:half]), _predicted(learner, X[half:])])
 
 
 def drawn_set(study: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.seeding import generator
 from fedct_flwr.simulation.silos import Silos, of_data_set, tables_in
 from fedct_flwr.text.printable import count as number_of
+from fedct_flwr.text.printable import listed
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 
 
@@ -45,11 +46,8 @@ class Count:
         )
 
 
-class _Records(NamedTuple):
-    """A silo's records, and which of them are one patient's."""
-
-    examples: Examples
-    groups: Groups | None
+_Records = tuple[Examples, Groups | None]
+"""A silo's records, and which of them are one patient's."""
 
 
 def count(
@@ -77,7 +75,9 @@ def count(
     """
     check_extra("privacy", "count()")
     Budget(epsilon, delta)
-    schema, records = _of_data_set(silos) if isinstance(silos, str) and silos in LOADERS else _of_tables(silos, group)
+    schema, records = (
+        _of_data_set(silos, group) if isinstance(silos, str) and silos in LOADERS else _of_tables(silos, group)
+    )
     sums = StudySums()
     if len(records) < sums.min_summands:
         found = number_of(len(records), "silo")
@@ -92,17 +92,25 @@ def count(
     return Count(facts["all"], facts["cells"])
 
 
-def _of_data_set(name: str) -> tuple[Schema, dict[SiloName, _Records]]:
+def _of_data_set(name: str, group: str) -> tuple[Schema, dict[SiloName, _Records]]:
+    if group:
+        raise ConfigError(f"data set {name!r} has no column of patients' numbers: leave group = {group!r} out")
     dataset = datasets.load(RunConfig.from_flower(of_data_set(name)))
-    return dataset.schema, {silo.name: _Records(pool([silo.private, silo.test]), None) for silo in dataset.silos}
+    return dataset.schema, {silo.name: (pool([silo.private, silo.test]), None) for silo in dataset.silos}
 
 
 def _of_tables(silos: Any, group: str) -> tuple[Schema, dict[SiloName, _Records]]:
-    tables = tables_in(silos) if isinstance(silos, Mapping) else _in_folder(silos)
+    tables, group = (tables_in(silos), group) if isinstance(silos, Mapping) else _in_folder(silos, group)
     groups: list[Groups] | list[None] = [None] * len(tables)
     if group:
         groups = numbered([column_of_groups(table, group, f"silo {name!r}") for name, table in tables.items()])
         tables = {name: table.drop_columns([group]) for name, table in tables.items()}
+    of_first = next(iter(tables.values())).column_names if tables else []
+    for name, table in tables.items():
+        if unlike := sorted({*table.column_names} ^ {*of_first}):
+            raise DataError(
+                f"silo {name!r} has other columns than the first silo, see {listed(unlike)}: give all the same columns"
+            )
     try:
         whole = pa.concat_tables(tables.values(), promote_options="permissive")
     except pa.ArrowException:
@@ -112,15 +120,15 @@ def _of_tables(silos: Any, group: str) -> tuple[Schema, dict[SiloName, _Records]
     schema, X, found = Schema((), columns, quantity="outcome"), encode(whole, columns, "the silos' tables"), {}
     for (name, table), of in zip(tables.items(), groups, strict=True):
         rows = X[place : (place := place + table.num_rows)]
-        found[name] = _Records(Examples(rows, np.zeros(len(rows))), of)
+        found[name] = Examples(rows, np.zeros(len(rows))), of
     return schema, found
 
 
-def _in_folder(folder: Any) -> dict[SiloName, pa.Table]:
+def _in_folder(folder: Any, group: str) -> tuple[dict[SiloName, pa.Table], str]:
     if not isinstance(folder, str | Path):
         raise DataError(
             f"silos is of type {type(folder).__name__}: give a table for each silo, a folder, or a data set's name"
         )
     settings = TableSettings.of_folder(Path(folder))
     files = read_folder(Path(folder), settings, drawn=True).silos
-    return {name: source(path, settings).read(()) for name, path in files.items()}
+    return {name: source(path, settings).read(()) for name, path in files.items()}, group or settings.group

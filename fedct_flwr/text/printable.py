@@ -41,6 +41,7 @@ _MOST_IN_WRITING: Final = 30
 _SHOWN: Final = 40
 _LONGEST_WARNING: Final = 1000
 _LISTED: Final = 10
+_SUGGESTED: Final = 60
 
 # Also unassigned ones (Cn): terminals of the future may act on them, and no name needs them.
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
@@ -291,7 +292,10 @@ def suggest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     folded = {known.casefold(): known for known in names}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    return f"did you mean {folded[near[0]]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+    if near:
+        return f"did you mean {folded[near[0]]!r}?"
+    more = f" and {len(names) - _SUGGESTED:,} more" if len(names) > _SUGGESTED else ""
+    return f"there are {', '.join(names[:_SUGGESTED]) or 'none'}{more}"
 
 
 def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:

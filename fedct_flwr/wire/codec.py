@@ -45,14 +45,11 @@ def take_histograms(message: labels_pb2.Instruction) -> Histograms | None:
     if not message.HasField("histograms"):
         return None
     asked = message.histograms
-    otherwise = message.votes or message.summed or message.answer
+    otherwise = message.votes or message.summed or message.answer or any(map(message.HasField, ("soft", "joint")))
     too_long = max(len(asked.where.encode()), len(asked.by.encode())) > _LONGEST_CONDITION
-    if otherwise or any(map(message.HasField, ("soft", "joint"))) or not asked.numbers:
-        raise Refused(Refusal.MALFORMED)
     # Only scores are of a model that learns targets.
-    if message.HasField("targets") != asked.scores or (asked.scores and asked.where):
-        raise Refused(Refusal.MALFORMED)
-    if too_long or (asked.by and not asked.where):
+    wrong = message.HasField("targets") != asked.scores or (asked.scores and asked.where)
+    if otherwise or too_long or wrong or not asked.numbers or (asked.by and not asked.where):
         raise Refused(Refusal.MALFORMED)
     return Histograms(asked.study, asked.numbers, asked.where, asked.by, asked.scores)
 

@@ -8,7 +8,7 @@ import tomli_w
 
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.drawing.counts import NoisyNumber
+from fedct_flwr.drawing.counts import noisy_number
 from tests.cli.documents import check
 from tests.cli.runner import files_below
 from tests.cli.silos import Fedct
@@ -57,8 +57,8 @@ def test_a_study_without_the_table_names_it(fedct: Fedct, folder: Path) -> None:
 def test_the_same_question_again_has_the_answer_of_before(fedct: Fedct, folder: Path) -> None:
     known = {
         "study": read_study(folder / "study").digest.hex(), "where": "age >= 65", "by": "label", "silos": 4,
-        "epsilon": 1.0, "delta": 1e-5, "all": NoisyNumber(99.7, 5.0).facts,
-        "cells": {"healthy": NoisyNumber(3.0, 5.0).facts, "diseased": NoisyNumber(96.7, 5.0).facts},
+        "epsilon": 1.0, "delta": 1e-5, "all": noisy_number(99.7, 5.0),
+        "cells": {"healthy": noisy_number(3.0, 5.0), "diseased": noisy_number(96.7, 5.0)},
     }  # fmt: skip
     run = folder / "runs" / "earlier"
     run.mkdir(parents=True)

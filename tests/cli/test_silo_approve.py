@@ -63,6 +63,7 @@ def test_all_that_is_to_be_known_is_said(
         keys = agree_on_sums(kit, count={"epsilon": 0.2})
     if "scores" in kind:
         keys = agree_on_sums(kit, scores={"records": 400, "epsilon": 0.2})
+        kit.edit('# test-file = "test.csv"', f'test-file = "{kit.source / "data.csv"}"')
     let_out(kit, **policy)
     outcome = approve(fedct, kit)
     assert outcome.code == 0, outcome.err

@@ -66,6 +66,7 @@ def test_a_condition_matches_what_it_says_and_a_missing_value_nothing(text: str,
         ("notes == 'a'", "holds free text"),
         ("age > 'old'", "is a number or a date, and 'old' is neither"),
         ("age > 2024-13-01", "is neither"),
+        ("age > '20240101'", "is neither"),
         ("age >", "is no condition, as it ends too early"),
         ("", "is no condition, as it ends too early"),
         ("age > 3 ward", "is no condition, at 'ward'"),
@@ -118,6 +119,18 @@ def test_numbers_and_dates_have_the_intervals_of_the_dictionary() -> None:
         "100",
         "missing or another value",
     )
-    assert by_age.counts(X, Y, None).sum() == 4
+    assert by_age.counts(X, Y, None).tolist() == [0, 0, 0, 0, 3, 0, 0, 1]
+    other = X.copy()
+    other[0, 0], other[1, 0] = 999, -1
+    assert by_age.counts(other, Y, None).tolist() == [0, 0, 0, 0, 1, 0, 0, 3]
+    for where, said in {
+        "admitted >= 2024": "'admitted' holds dates",
+        "age > 2024-01-01": "'age' holds numbers",
+    }.items():
+        assert said in sentence(ConfigError, PatientCount.of, where, "", SCHEMA, form)
+    for kind, most, last in (("number", 1, "0.8 to 1"), ("integer", 50_000_000, "40000001 to 49999999")):
+        wide = PatientCount.of("age > 1", "age", SCHEMA, {"age": ColumnForm(kind=kind, range=(0, most))}).cells
+        assert (wide[1].split(" to ")[0], wide[5]) == ("0" if kind == "number" else "1", last)
+        assert len({*wide}) == len(wide)
     assert "2024-01-01" in PatientCount.of("age > 1", "admitted", SCHEMA, form).cells
     assert "no categories to count by" in sentence(ConfigError, PatientCount.of, "age > 1", "age", SCHEMA, {})

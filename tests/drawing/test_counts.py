@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import norm
 
 from fedct_flwr import count
-from fedct_flwr.drawing.counts import FEWEST_SHOWN, GRID, CountPlan, NoisyNumber
+from fedct_flwr.drawing.counts import FEWEST_SHOWN, GRID, CountPlan, noisy_number
 from fedct_flwr.privacy.noise_shares import fitting, least_multiplier
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence
 
 
@@ -36,10 +36,10 @@ def test_a_budget_pays_for_as_many_questions_as_composition_says() -> None:
 def test_small_numbers_are_never_shown(deviation: float) -> None:
     half = 1.96 * deviation
     for value in np.r_[np.linspace(-3 * half, 3 * half, 50), 0.0, 3.0, FEWEST_SHOWN - 0.1]:
-        facts = NoisyNumber(value, deviation).facts
+        facts = noisy_number(value, deviation)
         if value < max(half, FEWEST_SHOWN):
             # The same for all of them.
-            assert facts == NoisyNumber(-1.0, deviation).facts
+            assert facts == noisy_number(-1.0, deviation)
             assert facts["fewer_than"] > value + half - 1e-9
         else:
             assert facts["low"] <= facts["about"] <= facts["high"]
@@ -80,11 +80,19 @@ def test_a_count_by_a_column_has_its_categories() -> None:
     assert "fewer than" in str(found).splitlines()[-1]
 
 
+def test_a_silo_that_lacks_a_column_is_named() -> None:
+    tables = silos(20)
+    tables["porto"] = tables["porto"].rename(columns={"age": "Age"})
+    assert "silo 'porto' has other columns" in sentence(DataError, count, tables, "age > 3")
+
+
 def test_a_folder_and_pairs_of_arrays_are_counted_too(tmp_path: Any) -> None:
-    for name, table in silos(300).items():
+    for name, table in silos(300, records=2).items():
         table.to_csv(tmp_path / f"{name}.csv", index=False)
     of_files = count(tmp_path, "ward == 'east'", group="patient")
     assert of_files.all == count(silos(300), "ward == 'east'", group="patient").all
+    (tmp_path / "data.toml").write_text("group = 'patient'\n")
+    assert count(tmp_path, "ward == 'east'").all == of_files.all
     pairs = {name: (table[["age"]], table["ward"] == "east") for name, table in silos(300).items()}
     assert abs(count(pairs, "label == 1").all["about"] - of_files.all["about"]) < 60
 
@@ -95,11 +103,12 @@ def test_a_folder_and_pairs_of_arrays_are_counted_too(tmp_path: Any) -> None:
         ({"where": "agee > 3"}, "did you mean 'age'"),
         ({"where": "age > 3", "by": "age"}, "no categories to count by"),
         ({"where": "age > 3", "by": "wards"}, "did you mean 'ward'"),
+        ({"where": "age > 3", "silos": "heart-disease", "group": "id"}, "leave group = 'id' out"),
         ({"where": "age > 3", "epsilon": 0.0}, "epsilon is 0.0"),
         ({"where": "age > 3", "epsilon": 1000.0}, "too large"),
     ],
 )
 def test_a_mistake_is_one_sentence(settings: dict[str, Any], said: str) -> None:
-    assert said in sentence(ConfigError, count, silos(20), **settings)
+    assert said in sentence(ConfigError, count, **{"silos": silos(20), **settings})
     two = dict(list(silos(20).items())[:2])
     assert "3 silos or more, and there are 2 silos" in sentence(ConfigError, count, two, "age > 3")

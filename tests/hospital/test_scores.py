@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.coordinator.confusion import of_counts
 from fedct_flwr.datasets.federated import first_of
 from fedct_flwr.drawing.counts import GRID
+from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
@@ -100,6 +102,31 @@ def test_records_that_silos_train_with_change_no_count(tmp_path: Path) -> None:
         assert _confusion(twice, study, labels)[1]().sum() == len(site.own_test.y[first_of(groups)]) * GRID
 
 
+def test_a_record_that_stops_the_model_changes_no_count_of_others(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        hospital = Scoring(tmp_path, stack).silos["cleveland"]
+        study = hospital.silo.study
+        site = replace(
+            real_site(hospital.silo.config, study), settings=LearnerSettings(name="decision-tree"), test_groups=None
+        )
+        labels = np.random.default_rng(0).integers(0, 2, len(study.public)).astype(np.int16)
+        X, y = site.own_test
+        others = Examples(np.delete(X, 5, axis=0), np.delete(y, 5))
+        expected = _confusion(replace(site, own_test=others), study, labels)[1]()
+        # More than a tree takes.
+        X[5] = 1e200
+        counts = _confusion(site, study, labels)[1]()
+        assert counts.sum() == len(others.y) * GRID
+        np.testing.assert_array_equal(counts, expected)
+
+
+def test_a_budget_without_the_delta_of_scores_is_refused_before_a_run(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        own = Scoring(tmp_path, stack).silos["cleveland"].silo
+        less = own.config.model_copy(update={"privacy": own.config.privacy.model_copy(update={"delta": 1e-6})})
+        assert "[scores] in study.toml: each record pays" in sentence(ConfigError, check_sums, less, own.study)
+
+
 def test_intervals_hold_what_they_say() -> None:
     rng, true, noise = np.random.default_rng(0), np.array([[120.0, 30.0], [40.0, 160.0]]), 6.0
     inside = 0
@@ -116,6 +143,7 @@ def test_intervals_hold_what_they_say() -> None:
         (lambda: study(scores={"records": 299}), "fewer than 300, so noise would move a score by .04 to .15"),
         (lambda: study(scores={"records": 300}), "add the silos' keys under [sums.keys]"),
         (lambda: silo(kinds=["hard", "scores"]), "go next to labels under a promise"),
+        (lambda: silo(kinds=["hard", "scores"], protection="dp-linear"), "name a test-file under [data]"),
         (lambda: silo(kinds=["count", "scores"]), "go next to labels under a promise"),
         (lambda: silo(kinds=["hard"], metrics=True, protection="dp-linear"), "computed from private records without"),
     ],

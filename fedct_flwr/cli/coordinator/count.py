@@ -64,13 +64,8 @@ def count(
     settings = begun or settings_of(coordinator, study, chosen, scores=False)
     config = RunConfig.from_flower({**settings, "run-dir": str(run.path)})
     check_run(config, None, Subject.real(study), config.roster, begun=begun)
-    follow_run(
-        out.console,
-        coordinator,
-        config,
-        run,
-        f"fedct coordinator count {in_shell(folder)} --resume {in_shell(run.path)}",
-    )
+    again = f"fedct coordinator count {in_shell(folder)} --resume {in_shell(run.path)}"
+    follow_run(out.console, coordinator, config, run, again)
     _show(out, run.read_json("result.json")["count"])
 
 
