@@ -332,7 +332,10 @@ class RunConfig(SimulatedSilos):
         names = named or _OF_CLASSES
         what = f"the outcome {quantity!r} of {self.data!r} is a number"
         if "algorithm" in names and not (self.method.predicts_quantities or self.method.grades_risks):
-            able = sorted((name for name, method in methods().items() if method.predicts_quantities), reverse=True)
+            # A count of patients has a fixed round, and trains nothing.
+            able = sorted(
+                (name for name, m in methods().items() if m.predicts_quantities and not m.fixed_rounds), reverse=True
+            )
             raise ConfigError(
                 f"algorithm {self.algorithm!r} needs classes, and {what}: set algorithm to "
                 f"{' or '.join(map(repr, able))}"

@@ -167,7 +167,7 @@ def fitting(multiplier: float, epsilon: float, delta: float) -> int:
     """How many Gaussian sums of this noise multiplier ``epsilon`` and ``delta`` pay for, together.
 
     >>> fitting(least_multiplier(0.1, 1e-5), 0.1, 1e-5), fitting(least_multiplier(0.1, 1e-5), 1.0, 1e-5)
-    (1, 71)
+    (1, 67)
     """
     return math.floor((multiplier / least_multiplier(epsilon, delta)) ** 2 * (1 + 1e-6))
 
