@@ -93,9 +93,8 @@ def _run(algorithm: "Algorithm", study: Study, grid: Grid) -> None:
         logger.info("Run folder: %s", study.folder.path)
         with _tracked(study) as told:
             facts = algorithm.run(study, grid)
-            facts |= (
-                coordinator.noisy_scores(study, grid) if study.config.report_scores and study.subject.folder else {}
-            )
+            if study.config.report_scores and (agreed := study.subject.agreed_scores):
+                facts |= coordinator.noisy_scores(study, grid, agreed)
             told |= facts
     study.folder.finish("completed", **facts)
     if study.dataset and not study.config.run_dir:

@@ -7,7 +7,7 @@ these declarations meet one run.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fedct_flwr import coordinator, integrations, learners, secure_sum
+from fedct_flwr import coordinator, integrations, labelers, learners, secure_sum
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
@@ -72,6 +72,8 @@ def check_run(
             secure_sum.simulated_terms(config, config.roster or tuple(silos))
     if dataset is None:
         config.check_real(named)
+    if config.report_scores and subject.agreed_scores:
+        labelers.check_extra("privacy", "[scores] in study.toml")
     given = _given(config, named)
     kept = {key for key in given if begun is not None and begun.get(key) == given[key]}
     aspects = _of_settings(config, algorithm, given)

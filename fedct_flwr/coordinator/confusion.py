@@ -4,7 +4,7 @@ Each silo trains a model on the public labels alone, and counts its test records
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from fedct_flwr.wire.kinds import SCORES
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
+    from fedct_flwr.config.study import StudyScores
     from fedct_flwr.coordinator.study import Study
+    from fedct_flwr.datasets.study_folder import StudyFolder
 
 _FILE: Final = "scores_of_all.json"
 """The scores, in the run's folder."""
@@ -35,16 +37,12 @@ class _Quiet(NoisySums):
         self.silos = len(valid)
 
 
-def noisy_scores(study: "Study", grid: "Grid") -> dict[str, Any]:
-    """The scores of a run that has ended, for ``result.json``; nothing where none were asked for, or agreed upon.
+def noisy_scores(study: "Study", grid: "Grid", agreed: "StudyScores") -> dict[str, Any]:
+    """The scores of a run of real silos that has ended, by ``[scores]`` of their study, for ``result.json``.
 
     A sum that is not opened fails no run: the reason stands in its place.
     """
-    folder = study.subject.folder
-    agreed = folder.config.scores if folder else None
-    if folder is None or agreed is None:
-        return {}
-    classes = study.terms.num_classes
+    folder, classes = cast("StudyFolder", study.subject.folder), study.terms.num_classes
     plan = CountPlan.of(agreed, folder.config.sums, classes**2)
     asked, number = Histograms(folder.digest, plan.numbers, scores=True), len(study.folder.rounds()) + 1
     kept = study.folder.path / _FILE

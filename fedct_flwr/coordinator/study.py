@@ -20,6 +20,7 @@ from fedct_flwr.wire.messages import from_record
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.config.study import StudyScores
     from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.datasets.study_folder import StudyFolder
@@ -201,6 +202,11 @@ class Subject(NamedTuple):
     def real(cls, study: "StudyFolder") -> "Subject":
         """Subject of a study's folder."""
         return cls(study.schema, study.public, study.test, study.sums, study.joint, study)
+
+    @property
+    def agreed_scores(self) -> "StudyScores | None":
+        """``[scores]`` of real silos' study, if it has any."""
+        return self.folder.config.scores if self.folder else None
 
 
 @dataclass(frozen=True, eq=False)

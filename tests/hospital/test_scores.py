@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedct_flwr import coordinator
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.config.study import StudyConfig
@@ -16,6 +17,7 @@ from fedct_flwr.coordinator.confusion import of_counts
 from fedct_flwr.datasets.federated import first_of
 from fedct_flwr.drawing.counts import GRID
 from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.labelers import labeler
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
@@ -84,6 +86,22 @@ def test_silos_that_let_no_scores_out_are_named_and_the_run_has_its_labels(tmp_p
     assert result["status"] == "completed"
     assert "policy" in result["scores"]["missing"]
     assert (folder.path / "labels.csv").exists()
+
+
+def test_scores_of_a_study_without_a_promise_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "noisy_scores", lambda *_: pytest.fail("it needs the extra privacy"))
+    with ExitStack() as stack:
+        federation = Scoring.__new__(Scoring)
+        federation.open(tmp_path, stack, ["hard"], {}, {})
+        assert federation.train().read_json("result.json")["status"] == "completed"
+
+
+def test_a_coordinator_without_the_extra_is_told_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stack:
+        federation = Scoring(tmp_path, stack)
+        monkeypatch.setattr(labeler, "find_spec", lambda name: None)
+        with pytest.raises(ConfigError, match=r"\[scores\] in study.toml needs dp_accounting"):
+            federation.train()
 
 
 def test_records_that_silos_train_with_change_no_count(tmp_path: Path) -> None:
