@@ -68,17 +68,18 @@ class Counting(Algorithm):
         number = len(study.folder.rounds()) + 1
         study.folder.save_checkpoint(Checkpoint(number, nothing, {}))
         try:
-            opened = sums.opened(
+            total, silos = sums.opened(
                 Instruction(number, Query(0, len(nothing)), nothing, histograms=asked),
                 lambda total, silos: plan.wrong(total.view(np.int64), silos),
-            ).view(np.int64)
+            )
         except coordinator.Lost as why:
             raise RunError(
                 f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
                 "[privacy], then resume the run"
             ) from None
+        opened = total.view(np.int64)
         study.folder.save_checkpoint(Checkpoint(number, nothing, {_COUNTS: opened}))
-        return opened, len(study.folder.rounds()[-1]["silos"])
+        return opened, silos
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.coordinator.summing import NoisySums, Valid
+from fedct_flwr.coordinator.summing import NoisySums
 from fedct_flwr.drawing.counts import GRID, SURE, CountPlan, noisy_number
 from fedct_flwr.files import write_json
 from fedct_flwr.types import RunError
@@ -27,16 +27,6 @@ _FILE: Final = "scores_of_all.json"
 """The scores, in the run's folder."""
 
 
-class _Quiet(NoisySums):
-    """Sums that are no rounds."""
-
-    silos = 0
-
-    def note(self, instruction: Instruction, asked_bytes: int, valid: Valid, *_: Any) -> None:
-        """Remember how many silos are in the sum."""
-        self.silos = len(valid)
-
-
 def noisy_scores(study: "Study", grid: "Grid", agreed: "StudyScores") -> dict[str, Any]:
     """The scores of a run of real silos that has ended, by ``[scores]`` of their study, for ``result.json``.
 
@@ -49,15 +39,15 @@ def noisy_scores(study: "Study", grid: "Grid", agreed: "StudyScores") -> dict[st
     # A run that is resumed without another round has paid for its scores.
     if kept.exists() and (known := study.folder.read_json(_FILE))["after_round"] == number - 1:
         return {"scores": known}
-    labels, quiet = study.folder.load_checkpoint().targets, _Quiet(study, grid, SCORES)
+    labels, sums = study.folder.load_checkpoint().targets, NoisySums(study, grid, SCORES, rounds=False)
     question = Instruction(number, Query(0, len(labels)), labels, histograms=asked)
     try:
-        total = quiet.opened(question, lambda total, silos: plan.wrong(total.view(np.int64), silos)).view(np.int64)
+        total, silos = sums.opened(question, lambda total, silos: plan.wrong(total.view(np.int64), silos))
     except RunError as why:
         return {"scores": {"missing": str(why)}}
-    deviation = plan.noise.share_scale * math.sqrt(quiet.silos) / GRID
-    facts = {"epsilon": agreed.epsilon, "delta": agreed.delta, "silos": quiet.silos, "after_round": number - 1}
-    facts |= of_counts((total / GRID).reshape(classes, classes), deviation)
+    facts = {"epsilon": agreed.epsilon, "delta": agreed.delta, "silos": silos, "after_round": number - 1}
+    counts = (total.view(np.int64) / GRID).reshape(classes, classes)
+    facts |= of_counts(counts, plan.noise.spread(silos) / GRID)
     write_json(kept, facts)
     return {"scores": facts}
 

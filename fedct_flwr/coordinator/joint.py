@@ -104,7 +104,7 @@ class Training:
     def _opened(self, instruction: Instruction) -> NDArray[np.uint64] | None:
         """The sum of a step; None where it is lost. Raises RunError where that cannot go on."""
         try:
-            found = self._sums.opened(instruction, self._wrong)
+            found, _ = self._sums.opened(instruction, self._wrong)
         except Lost as why:
             self._lost_in_a_row += 1
             if self._lost_in_a_row == _LOST_IN_A_ROW:

@@ -137,10 +137,10 @@ class Lost(RunError):
 
 
 class NoisySums:
-    """Secure sums with noise of one run."""
+    """Secure sums with noise of one run; each is one of its ``rounds``, or none."""
 
-    def __init__(self, study: "Study", grid: Grid, kind: "NoisySum") -> None:
-        self._study, self._grid, self._kind = study, grid, kind
+    def __init__(self, study: "Study", grid: Grid, kind: "NoisySum", *, rounds: bool = True) -> None:
+        self._study, self._grid, self._kind, self._rounds = study, grid, kind, rounds
         self._questions = Questions(study.roster, study.config.min_silos)
         self._terms = sum_terms(study)
         self._sums = Sums(self._terms, study.roster)
@@ -149,8 +149,10 @@ class NoisySums:
         """Until the silos are there, or the roster's deadline has passed."""
         self._study.roster.wait(self._grid)
 
-    def opened(self, instruction: "Instruction", wrong: Callable[[NDArray[uint64], int], str]) -> NDArray[uint64]:
-        """The sum of what silos add. ``wrong`` says what is wrong with one of a number of silos; empty: nothing.
+    def opened(
+        self, instruction: "Instruction", wrong: Callable[[NDArray[uint64], int], str]
+    ) -> tuple[NDArray[uint64], int]:
+        """The sum of what silos add, and their number. ``wrong`` says what is wrong with both; empty: nothing.
 
         Raises RunError where too few silos are ready: none has added yet, so it can be asked for again. Raises Lost.
         """
@@ -175,7 +177,7 @@ class NoisySums:
         absent |= {silo: NOT_IN_SUM for silo in valid if silo not in found.summands}
         added = {silo: valid[silo] for silo in found.summands}
         self.note(instruction, len(asked), added, absent, sent)
-        return found.total
+        return found.total, len(added)
 
     def ask(self, instruction: "Instruction") -> tuple[Valid, dict[str, str], bytes]:
         """The silos' answers, why others have none, and what they were asked."""
@@ -196,6 +198,8 @@ class NoisySums:
         facts: Mapping[str, Any] = {},
     ) -> None:
         """Write the round down; ``sent``: bytes of each silo in the sum."""
+        if not self._rounds:
+            return
         silos = {
             silo: {
                 "bytes_sent": answer.size + sent.get(silo, 0),

@@ -17,11 +17,10 @@ from fedct_flwr.config.tables import EPOCH, ColumnForm
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.text.printable import quoted, suggest
 from fedct_flwr.types import Answers, ConfigError, Features
+from fedct_flwr.wire.packing import LONGEST_CONDITION
 
 LABEL: Final = "label"
 """The label's name in conditions, whatever a silo's own column is called."""
-_LONGEST: Final = 500
-"""Bytes of a condition."""
 _DEEPEST: Final = 20
 """Parentheses and ``not`` within each other."""
 _TOKEN: Final = re.compile(
@@ -109,8 +108,8 @@ class _Reader:
             self._tokens.append(_Token("sign", "==") if token.text == "=" else token)
             at = found.end()
         self._at = self._depth = 0
-        if len(self.spelled.encode("utf-8", "replace")) > _LONGEST:
-            raise ConfigError(f"the condition has more than {_LONGEST} bytes: ask for less at a time")
+        if len(self.spelled.encode("utf-8", "replace")) > LONGEST_CONDITION:
+            raise ConfigError(f"the condition has more than {LONGEST_CONDITION} bytes: ask for less at a time")
 
     @property
     def spelled(self) -> str:

@@ -53,7 +53,7 @@ def wrong_sum(opened: NDArray[np.int64], noise: NoiseShares, silos: int, most: i
     """
     counts = opened / GRID
     rest = np.maximum(np.maximum(counts - most, -counts), 0)
-    if may_be_noise(rest, noise.share_scale * math.sqrt(silos) / GRID):
+    if may_be_noise(rest, noise.spread(silos) / GRID):
         return ""
     return f"that no counts add up to: a silo breaks the protocol, or all have more than {most:,} records together"
 
@@ -93,7 +93,7 @@ class CountPlan:
 
         See ``noisy_number``.
         """
-        deviation = self.noise.share_scale * math.sqrt(silos) / GRID
+        deviation = self.noise.spread(silos) / GRID
         counts = (opened / GRID).tolist()
         each = {name: noisy_number(value, deviation) for name, value in zip(cells, counts, strict=True)}
         all_of_them = noisy_number(sum(counts), deviation * math.sqrt(len(counts)))

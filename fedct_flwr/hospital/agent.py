@@ -14,6 +14,7 @@ import os
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -123,7 +124,7 @@ Answer: TypeAlias = RecordDict | Error | None
 """Records, an error of Flower's, or nothing."""
 
 
-class Agent:
+class Agent(ABC):
     """One silo at work, with its gate and its log. A subclass says what a message is answered with."""
 
     threads: int | None = 1
@@ -141,7 +142,7 @@ class Agent:
         say: Say,
     ) -> None:
         """``study``: the name of the study, or the app."""
-        self._refusing = gate
+        self._gate: Gate | AppGate = gate
         self._supernode = supernode
         self._silo = config.silo
         self._remember = partial(remember, config, log)
@@ -194,7 +195,7 @@ class Agent:
 
     def answer(self, task: Task) -> bool:
         """Answer one message. Whether labels left."""
-        before = self._refusing.answers()
+        before = self._gate.answers()
         self._show_code(task)
         now = time.time()
         self._status.put(working=True, since=now, asked=now)
@@ -212,22 +213,22 @@ class Agent:
             self._say(f"the answer to run {task.run_id} was not handed over: {error}")
         except Exception:
             logger.exception("An unexpected error at a message")
-        answered = self._refusing.answers() != before
+        answered = self._gate.answers() != before
         if answered:
             self._remember()
             self._settle(afterwards)
         self._status.put(working=False, since=0.0)
         return answered
 
+    @abstractmethod
     def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> Answer:
         """The gate's reply; None if nothing goes back. ``afterwards`` gets work for after the reply has left."""
-        raise NotImplementedError
 
     def _answered(
         self, task: Task, number: int, reply: Callable[[], Message], release: Callable[[Message], Answer]
     ) -> Answer:
         """The same for a question that was let in: what ``release`` makes of the ``reply``, or a refusal."""
-        gate, run = self._refusing, task.run_id
+        gate, run = self._gate, task.run_id
         began, before, answers = time.monotonic(), gate.spent(), gate.answers()
         self._status.put(round=number)
         replies: list[Message] = []

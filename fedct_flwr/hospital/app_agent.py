@@ -29,6 +29,7 @@ class AppAgent(Agent):
     """One silo with its app, in this process: a thread runs it, with all rights that the agent has."""
 
     threads = None
+    _gate: AppGate
 
     def __init__(
         self, files: FileWatch, config: AppSilo, log: EgressLog, supernode: Asker, stop: threading.Event, say: Say

@@ -20,7 +20,7 @@ from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.agent import Answer as Sent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch
-from fedct_flwr.hospital.gate import Held
+from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, approval_state, open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
@@ -39,6 +39,8 @@ _LEAST_ROOM: Final = 2**20
 
 class StudyAgent(Agent):
     """One silo in a study: its records, model, gate and log, kept warm between messages."""
+
+    _gate: Gate
 
     def __init__(self, own: OwnSilo, log: EgressLog, supernode: Asker, stop: threading.Event, say: Say) -> None:
         # Before the study is read: what changes from here on shuts the gate.

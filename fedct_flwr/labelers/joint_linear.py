@@ -261,7 +261,7 @@ class JointLinear:
         of at most ``noise_shares.UNLIKELY``.
         """
         numbers = opened.view(np.int64).reshape(self.start.weights.shape).astype(np.float64)
-        length, scale = float(np.linalg.norm(numbers)), self.noise.share_scale * math.sqrt(silos)
+        length, scale = float(np.linalg.norm(numbers)), self.noise.spread(silos)
         rounded = 2 * self.plan.num_classes * NORM * records
         rows = np.maximum(np.abs(numbers.sum(axis=1)) - rounded, 0)
         noise = scale * math.sqrt(chi2.isf(UNLIKELY / 2, numbers.size))

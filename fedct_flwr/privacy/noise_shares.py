@@ -107,6 +107,10 @@ class NoiseShares:
         """Scale of one silo's noise in one sum, on the grid; rounded up."""
         return math.nextafter(self.scale / math.sqrt(self.honest) * (1 + 2.0**-50), math.inf)
 
+    def spread(self, silos: int) -> float:
+        """Standard deviation of a number's noise, on the grid, where this many silos have added theirs."""
+        return self.share_scale * math.sqrt(silos)
+
     def share(self, noise: Noise) -> NDArray[np.int64]:
         """One silo's noise for one sum, ``(numbers,)``."""
         return noise.discrete_gaussian(self.share_scale, (self.numbers,))

@@ -135,7 +135,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         groups=own.groups,
         test_groups=own.test_groups,
         findings=tuple(findings),
-        draw_epsilon=config.set_aside(study.config),
+        set_aside=config.set_aside(study.config),
         leaves_out=config.records.opt_out is not None,
         result=result,
     )

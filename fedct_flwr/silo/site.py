@@ -163,7 +163,7 @@ class Site:
     """The same of a real silo's test records."""
     findings: tuple["Finding", ...] = ()
     """Findings on a real silo's records, without any value of a cell."""
-    draw_epsilon: float = 0.0
+    set_aside: float = 0.0
     """Part of the budget of ``privacy`` that a drawn public set and scores spend."""
     leaves_out: bool = False
     """Whether it has a list of patients who have opted out."""
@@ -205,7 +205,7 @@ class Site:
     def labeler_on(self, public: PublicSet) -> "Labeler":
         """A new labeler of these public examples. Raises ConfigError."""
         self.privacy.check_unit(grouped=self.groups is not None)
-        privacy = self.privacy.after(self.draw_epsilon)
+        privacy = self.privacy.after(self.set_aside)
         return labelers.labeler_for(labelers.Start(privacy, self.settings, self.silo, self.schema, public, self.units))
 
     @property
@@ -218,7 +218,7 @@ class Site:
         """The untrained students whose ``votes`` leave. Raises ConfigError or DataError."""
         return labelers.transfer_for(
             self.transfer,
-            self.privacy.after(self.draw_epsilon),
+            self.privacy.after(self.set_aside),
             self.settings,
             self.silo,
             self.schema,

@@ -16,12 +16,10 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Refusal, Refused, SiloName, V
 from fedct_flwr.wire import content, labels_pb2
 from fedct_flwr.wire.content import NO_TERMS, Fit, Histograms, Instruction, Joint, Query, Reply, Scores, Terms
 from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_message, read_labels
-from fedct_flwr.wire.packing import MAX_VALUE, packed_size
+from fedct_flwr.wire.packing import LONGEST_CONDITION, MAX_VALUE, packed_size
 
 _MOST_FEATURES: Final = 4096
 _MOST_STEPS: Final = 1000
-_LONGEST_CONDITION: Final = 500
-"""Bytes of a condition, or of a column's name, in a question for counts."""
 _LONGEST_NUMBER: Final = 4
 """Bytes of a probability or a value, at most."""
 
@@ -46,7 +44,7 @@ def take_histograms(message: labels_pb2.Instruction) -> Histograms | None:
         return None
     asked = message.histograms
     otherwise = message.votes or message.summed or message.answer or any(map(message.HasField, ("soft", "joint")))
-    too_long = max(len(asked.where.encode()), len(asked.by.encode())) > _LONGEST_CONDITION
+    too_long = max(len(asked.where.encode()), len(asked.by.encode())) > LONGEST_CONDITION
     # Only scores are of a model that learns targets.
     wrong = message.HasField("targets") != asked.scores or (asked.scores and asked.where)
     if otherwise or too_long or wrong or not asked.numbers or (asked.by and not asked.where):

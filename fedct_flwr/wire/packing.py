@@ -221,6 +221,8 @@ def unpack_probabilities(packed: bytes, count: int, num_classes: int) -> SoftVot
     return np.column_stack([codes, last]).astype(np.float32) / np.float32(UNITS)
 
 
+LONGEST_CONDITION: Final = 500
+"""Bytes of a condition, or of a column's name, in a question for counts."""
 MAX_VALUE: Final = 1e30
 """Larger values are refused, so that no mean is too large for single precision."""
 

@@ -37,6 +37,8 @@ class Check:
     look: Callable[[Silo], Iterator[Finding] | None]
     failed: str = ""
     fix: str = ""
+    of_apps: bool = False
+    """Whether it is also for a silo that runs an app instead of co-training."""
 
     def findings(self, silo: Silo) -> Iterator[Finding]:
         """The findings; never raises."""
@@ -60,10 +62,10 @@ def _promised(silo: Silo) -> None:
 
 
 CHECKS: Final = (
-    Check("packages", checks.packages),
-    Check("settings", checks.settings),
-    Check("disk", checks.disk),
-    Check("client app", checks.app, fix="install it where the agent runs, or correct client under [app]"),
+    Check("packages", checks.packages, of_apps=True),
+    Check("settings", checks.settings, of_apps=True),
+    Check("disk", checks.disk, of_apps=True),
+    Check("client app", checks.app, fix="install it where the agent runs, or correct client under [app]", of_apps=True),
     Check("study", records.study, "its folder cannot be read", "ask the coordinator for the study's folder again"),
     Check("records", records.records, "the file cannot be read as a table", _NOT_A_TABLE),
     Check("labels", records.labels, "some are missing, no class of the study, or outside of its range", _MEANT),
@@ -79,25 +81,18 @@ CHECKS: Final = (
     Check("privacy", checks.privacy, "the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more"),
     Check("shared limits", checks.shared_limits, "what has left cannot be told, so nothing leaves", checks.LATEST),
     Check("students", checks.students, "they cannot be taught on these records", f"set fewer teachers; {_MORE}"),
-    Check("egress key", checks.egress_key, "it is missing or damaged", checks.EGRESS_KEYS),
-    Check("egress log", checks.egress_log, "it cannot be proven without the public key", "put back keys/egress.pub"),
-    Check("approval", checks.approval, "the egress log cannot be read", "fedct silo verify says more"),
-    Check("file modes", checks.modes),
-    Check("link", checks.link),
+    Check("egress key", checks.egress_key, "it is missing or damaged", checks.EGRESS_KEYS, of_apps=True),
+    Check(
+        "egress log",
+        checks.egress_log,
+        "it cannot be proven without the public key",
+        "put back keys/egress.pub",
+        of_apps=True,
+    ),
+    Check("approval", checks.approval, "the egress log cannot be read", "fedct silo verify says more", of_apps=True),
+    Check("file modes", checks.modes, of_apps=True),
+    Check("link", checks.link, of_apps=True),
 )
-
-_OF_APPS: Final = (
-    "packages",
-    "settings",
-    "disk",
-    "client app",
-    "egress key",
-    "egress log",
-    "approval",
-    "file modes",
-    "link",
-)
-"""The checks of a silo that runs an app instead of co-training."""
 
 # Checks for the SuperNode. An agent in a container has no way out, no node key and no ca.crt.
 NETWORK_CHECKS: Final = (
@@ -129,7 +124,7 @@ def check(
     """
     out, silo, found = Output(as_json=json_), Silo(silo_file(folder)), list[Finding]()
     for one in (
-        *(one for one in CHECKS if one.title in _OF_APPS or not silo.runs_app),
+        *(one for one in CHECKS if one.of_apps or not silo.runs_app),
         *(() if offline else NETWORK_CHECKS),
     ):
         with out.doing(f"looking at: {one.title}"):
