@@ -26,7 +26,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import main
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.agent import Agent
+from fedct_flwr.hospital.study_agent import StudyAgent
 from fedct_flwr.report.page import document
 from fedct_flwr.report.summary import Run
 from fedct_flwr.text.console import SafeConsole
@@ -199,7 +199,7 @@ def test_the_page_quotes_classes_one_a_line_and_cuts_them(fedct: Fedct, kit: Kit
 
 def test_the_agent_says_nothing_raw() -> None:
     said: list[str] = []
-    agent = Agent.__new__(Agent)
+    agent = StudyAgent.__new__(StudyAgent)
     agent._tell, agent._code_seen = said.append, ("", 0)
     agent._show_code(SimpleNamespace(run_id=1, code_hash=HOSTILE * 1000))  # type: ignore[arg-type]
     agent._say(f"study {HOSTILE}")
