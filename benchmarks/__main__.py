@@ -24,7 +24,7 @@ EXPERIMENTS: Final[dict[str, str]] = {
 }
 """Where the function of each is: only the one that is asked for is imported."""
 TABLES: Final[dict[str, tuple[str, ...]]] = {
-    "heart_disease": ("heart-disease",),
+    "heart_disease": ("heart-disease", "default-run", "flamby"),
     "fedkt_tables": (
         "fedkt-table1", "fedkt-one-round", "fedkt-columns", "fedkt-rounds", "fedkt-speed",
         "fedkt-table3", "fedkt-table6", "fedkt-table7", "fedkt-table8", "fedkt-table9",
@@ -37,12 +37,12 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "ablation": ("ablation",),
     "liars": ("liars",),
     "overhead": ("overhead",),
-    "scale": ("scale",),
+    "scale": ("scale", "secure-sum"),
     "drawn": ("drawn",),
     "practices": ("practices",),
     "calibration": ("calibration",),
     "survival": ("survival",),
-    "joint": ("joint",),
+    "joint": ("joint", "joint-additive", "joint-few", "joint-patients"),
     "toys": ("consensus-toys",),
     "language": ("language",),
     "trees": ("fedct-trees", "fedct-mixed"),

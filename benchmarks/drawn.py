@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from benchmarks import report
+from benchmarks.federation import scores
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.natural_silos import NATURAL, load_flamby
 from benchmarks.practice_data import load as load_practices
@@ -37,9 +38,7 @@ def _measured(name: str, settings: Settings) -> dict[str, float]:
     warnings.simplefilter("ignore")
     rule: dict[str, Any] = {"algorithm": "fedct-joint", "epsilon": 0.7} if name == CHAIN else {}
     drawn = {"learner": settings["learner"], "public": SETS[name], "seed": settings["seed"], "progress": False}
-    scores = simulate(settings["data"], **drawn, **rule).scores
-    scored = [column for column in scores if column.endswith("_balanced_accuracy")]
-    found = {column.removesuffix("_balanced_accuracy"): float(scores[column].mean()) for column in scored}
+    found = scores(simulate(settings["data"], **drawn, **rule))
     return {
         **found,
         **{f"gain_{test}": found[f"{test}_federated"] - found[f"{test}_local"] for test in ("own", "pooled")},

@@ -1,112 +1,50 @@
-"""Runs of a federation on the loopback over many seeds, beside what it is compared with."""
+"""One run by the public door, and the scores of its silos alone, together, and with all data in one place."""
 
 import math
-import tempfile
-import time
-from collections.abc import Iterable
-from pathlib import Path
-from statistics import fmean
-from typing import cast
 
 import numpy as np
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
 
 from benchmarks.harness import Settings
-from client_app.main import app as client_app
-from fedct_flwr import datasets
-from fedct_flwr.config.run import RunConfig
+from fedct_flwr import Run, simulate
 from fedct_flwr.consensus.counting import plurality, tally
-from fedct_flwr.evaluation.references import centralized
-from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.learners.base import Learner
-from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring import accuracy, balanced_accuracy
+from fedct_flwr.evaluation.references import local_only
+from fedct_flwr.scoring import accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo import answers
-from fedct_flwr.silo.opening import open_silo_context
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, SiloName
-from fedct_flwr.wire.content import Scores
-from fedct_flwr.wire.kinds import HARD
-from server_app.main import app as server_app
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels
+
+LOCAL, TOGETHER, POOLED = WAYS = ("local", "federated", "centralized")
+"""Each silo alone, co-trained to the fixed point or the last round, and trained on all private records."""
+PAPERS_WAY = {"algorithm": "fedct", "pseudo_weight": 1.0}
+"""A majority, and pseudo-labels that count as much as records."""
 
 
-def cotrained(settings: Settings) -> dict[str, float]:
-    """Co-train to the fixed point with one seed; scores are means over the silos.
-
-    By a majority and with pseudo-labels that count as much as records, the paper's way, unless the settings say
-    otherwise. Centralized there is one model for each learner that the settings name, not for each silo.
-
-    Names: method_score_test, e.g. ``fedct_balanced_pooled``. Methods: ``local``, ``once`` (one co-training round),
-    ``fedct`` (the fixed point or the last round), ``central``, ``vote`` (of the local models, pooled test only).
-    ``seconds`` are those of all rounds together.
-    """
-    scores: dict[SiloName, list[Scores]] = {}
-    alone: dict[SiloName, HardLabels] = {}
-    found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "run"
-        fixed = {"run-dir": str(path), "save-models": False}
-        paper = {"study": "benchmark", "algorithm": "fedct", "pseudo-weight": 1.0}
-        config = RunConfig.from_flower({**paper, **settings, **fixed})
-        dataset = datasets.load(config)
-        start = time.perf_counter()
-        run_loopback(server_app, _scored(scores, alone), config.to_flower(), simulated_nodes(len(dataset.silos)))
-        found["seconds"] = time.perf_counter() - start
-        rounds = RunFolder(path).rounds()
-    for method, number in {"local": 0, "once": 1, "fedct": -1}.items():
-        reached = [of_silo[min(number, len(of_silo) - 1)]._asdict() for of_silo in scores.values()]
-        for name in reached[0]:
-            test, _, kind = name.partition("_")
-            if test == "pooled" or dataset.silos[0].test.size:
-                found[f"{method}_{kind.split('_')[0]}_{test}"] = _mean(silo[name] for silo in reached)
-    together, vote = _centralized(config, dataset), Known(_plurality(alone, dataset, config.seed))
-    for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
-        found[f"central_{kind}_pooled"] = fmean(score(model, dataset.test) for model in together)
-        if dataset.silos[0].test.size:
-            own = _mean(score(model, silo.test) for model, silo in zip(together, dataset.silos, strict=True))
-            found[f"central_{kind}_own"] = own
-        found[f"vote_{kind}_pooled"] = score(vote, dataset.test)
-    sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
-    return {**found, "rounds": len(rounds), "bytes_per_silo_and_round": sent}
+def simulated(settings: Settings) -> Run:
+    """The run of a data set by name; settings are the run config's, and what they leave out has its default."""
+    given = {key.replace("-", "_"): value for key, value in settings.items()}
+    data, rounds = given.pop("data"), given.pop("num_server_rounds", None)
+    return simulate(data, rounds=rounds, progress=False, **given)
 
 
-def _mean(scores: Iterable[float]) -> float:
-    """Over the silos that have a score: a small test set may hold a single class."""
-    return fmean(score for score in scores if not math.isnan(score))
+def scores(run: Run, measure: str = "balanced_accuracy") -> dict[str, float]:
+    """Means over the silos that have a score, as ``TEST_WAY``: a small test set may hold a single class."""
+    names = [f"{test}_{way}" for test in ("own", "pooled") for way in WAYS]
+    means = {name: float(run.scores[f"{name}_{measure}"].mean()) for name in names}
+    return {name: mean for name, mean in means.items() if not math.isnan(mean)}
 
 
-def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabels]) -> ClientApp:
-    """The silo's app, and the scores of its model after every reply: no reply carries them, so bytes are real.
-
-    ``alone`` gets what the model of the first round, trained on private records only, predicts for the pooled test set.
-    """
-    app = ClientApp()
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        reply = client_app(message, context)
-        site = open_silo_context(context).site
-        found = answers.score(HARD, site.learner, site.own_test, site.pooled_test)
-        scores.setdefault(site.silo, []).append(cast(Scores, found))
-        if site.silo not in alone:
-            alone[site.silo] = site.learner.predict(site.pooled_test.X)
-        return reply
-
-    return app
+def cost(run: Run) -> dict[str, float]:
+    """Rounds, their seconds together, and bytes that a silo sends in one."""
+    sent = float(run.scores["bytes_sent"].mean()) / len(run.rounds)
+    return {"rounds": len(run.rounds), "seconds": float(run.rounds["seconds"].sum()), "bytes": sent}
 
 
-def _centralized(config: RunConfig, dataset: datasets.FederatedDataset) -> list[Learner]:
-    """A model for each silo, the same one for all if they share a learner."""
-    models = [centralized(config, dataset, position) for position in range(len(config.learner))]
-    return models * (len(dataset.silos) // len(models))
-
-
-def _plurality(votes: dict[SiloName, HardLabels], dataset: datasets.FederatedDataset, seed: int) -> HardLabels:
-    """The class with the most votes for each example of the pooled test set."""
-    counts = tally(votes.values(), dataset.test.size, len(dataset.schema.classes))
-    no_incumbent = np.full(dataset.test.size, ABSTAIN, dtype=LABEL_DTYPE)
-    return plurality(counts, no_incumbent, generator(seed, "vote"))
+def vote_of_locals(run: Run) -> float:
+    """Accuracy on the pooled test set of a plain vote of the silos' own models."""
+    test, places = run.dataset.test, range(len(run.dataset.silos))
+    votes = [local_only(run.config, run.dataset, place).predict(test.X) for place in places]
+    counts = tally(votes, test.size, len(run.dataset.schema.classes))
+    nothing = np.full(test.size, ABSTAIN, dtype=LABEL_DTYPE)
+    return accuracy(Known(plurality(counts, nothing, generator(run.config.seed, "vote"))), test)
 
 
 class Known:

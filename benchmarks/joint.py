@@ -3,11 +3,12 @@
 Sums are added in the open here and noise is seeded: this measures what labels are worth at a budget, and protects
 nobody. Settings of the labeler follow from public numbers (``joint_linear.plan_for``); the rule for them was chosen
 after looks at the hospitals, at one split of FashionMNIST and at one of Adult. Public labels and test sets are read to
-score alone. Each row can be measured by itself, and the others stay as they were measured.
+score alone.
 """
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,16 +16,18 @@ import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.harness import Column, Grid, Row, Settings, Table
+from benchmarks.natural_silos import NATURAL
+from benchmarks.no_harm_rows import ROWS as MADE_SITES
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets, simulate
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.labelers.joint_linear import joint_labeler, train_together
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.safeguard import Safeguard
-from fedct_flwr.privacy.noise_shares import surely_honest
+from fedct_flwr.privacy.noise_shares import least_multiplier, surely_honest
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
@@ -49,8 +52,10 @@ class Part(NamedTuple):
 
 
 HOSPITALS: Final = "Four hospitals"
-COLLUDING_HOSPITALS: Final = 1
-PATIENTS: Final = "Five visits of each patient"
+KEPT: Final = (30, 60, 120, 250)
+"""Records of each silo, where they are few."""
+_FEWEST: Final = 20
+PATIENTS: Final = "four hospitals"
 _VISITS: Final = 5
 _VARIATION: Final = 0.3
 """Of visits around their patient's record, in standard deviations."""
@@ -80,19 +85,49 @@ def joint_labels(
     return labeler.label(train_together(labeler, private, noises), public)
 
 
-def hospitals(settings: Settings) -> dict[str, float]:
+def own_of_silos(settings: Settings) -> dict[str, float]:
     """Balanced accuracy of silos' own models on the pooled test set, and of the labels that they learn."""
-    learner, seed = settings["learner"], settings["seed"]
-    config = RunConfig.from_flower({"study": "b", "data": "heart-disease", "learner": learner, "seed": seed})
+    given = {key: settings[key] for key in ("data", "learner", "seed")}
+    config = RunConfig.from_flower({"study": "b", **given})
     dataset = datasets.load(config)
-    private = [silo.private for silo in dataset.silos]
-    terms: dict[str, Any] = {"may_collude": COLLUDING_HOSPITALS, "seed": seed}
+    private, seed = [silo.private for silo in dataset.silos], settings["seed"]
+    terms: dict[str, Any] = {"may_collude": 1, "seed": seed, "kind": settings["kind"]}
     labels = {
         epsilon: joint_labels(private, dataset.public.X, dataset.schema, epsilon=epsilon, **terms)
         for epsilon in EPSILONS
     }
-    truth = {f"labels {epsilon:g}": _balanced(dataset.truth, found) for epsilon, found in labels.items()}
-    return {**dict(own_models(config, dataset, labels)), **truth}
+    known = {} if dataset.truth is None else labels
+    truth = {f"labels {epsilon:g}": _balanced(dataset.truth, found) for epsilon, found in known.items()}
+    return {**dict(own_models(config, dataset, labels, settings["guarded"])), **truth}
+
+
+def few(settings: Settings) -> dict[str, float]:
+    """What labels add where each silo keeps a few records; nothing where silos have fewer."""
+    kept, epsilon, seed = settings["kept"], settings["epsilon"], settings["seed"]
+    config = RunConfig.from_flower(
+        {"study": "few", "data": settings["data"], "seed": seed, "public-fraction": 0.25, "test-fraction": 0.25,
+         "learner": "logistic-regression", "learner-params": '{"class_weight": "balanced"}'}
+    )  # fmt: skip
+    dataset = _cut(datasets.load(config), kept, seed)
+    private = [silo.private for silo in dataset.silos]
+    records = sum(own.size for own in private)
+    if len(private) < 2 or records < len(private) * kept / 2:
+        return {}
+    labels = joint_labels(private, dataset.public.X, dataset.schema, epsilon=epsilon, may_collude=1, seed=seed)
+    found = dict(own_models(config, dataset, {epsilon: labels}, guarded_at=()))
+    gain = found[f"own {epsilon:g}"] - found["alone"]
+    return {**found, "gain": gain, "records": records, "per noise": records / least_multiplier(epsilon, DELTA)}
+
+
+def _cut(dataset: FederatedDataset, kept: int, seed: int) -> FederatedDataset:
+    """With at most this number of records of each silo; without silos of fewer than 20, or of one class."""
+    silos = []
+    for silo in dataset.silos:
+        rows = generator(seed, "few", silo.name).permutation(silo.private.size)[:kept]
+        own = take(silo.private, rows)
+        if own.size >= _FEWEST and len(set(own.y)) == len(dataset.schema.classes):
+            silos.append(replace(silo, private=own))
+    return replace(dataset, silos=tuple(silos))
 
 
 def patients(settings: Settings) -> dict[str, float]:
@@ -187,36 +222,88 @@ def _by(method: str, what: str, epsilons: Sequence[float] = EPSILONS) -> list[Co
     return [Column(f"{what}, epsilon {epsilon:g}", f"{method}: {what} {epsilon:g}") for epsilon in epsilons]
 
 
-_OF_HOSPITALS: Final = [
-    Column("alone", "hospitals: alone"), *_by("hospitals", "own"), *_by("hospitals", "guarded", GUARDED_AT),
-    Column("pooled data", "hospitals: pooled data"), *_by("hospitals", "labels"),
-]  # fmt: skip
+_OWN: Final = [Column("alone", "own: alone"), *_by("own", "own"), *_by("own", "guarded", GUARDED_AT)]
+_POOLED: Final = Column("pooled data", "own: pooled data")
+_SIMULATED: Final = (
+    f"Balanced accuracy on all silos' test records; epsilon in total for each record, at delta {DELTA:g}. **Simulated: "
+    "sums were added in the open and the noise was seeded**, so these runs protected nobody."
+)
+_SITES: Final = "sites-prevalence"
+_OF_FEW: Final = ("heart-disease", *NATURAL)
 
 
 TABLES: Final = {
     "joint": Table(
         "The joint labeler at a total epsilon for each record",
-        f"Balanced accuracy; epsilon at delta {DELTA:g}. **Simulated: sums were added in the open and the noise was "
-        "seeded**, so these runs protected nobody. Integers, clipping and each silo's noise are those of protected "
-        "sums. Noise counts honest silos only, so the sum has more than the budget needs where silos may collude: one "
-        "of four hospitals, 5 of 50 silos, one of 5, 2 of 20. Each silo's model learns its own records and the labels. "
-        f"Five visits: a visit is the patient's record, changed by {_VARIATION:g} standard deviations; labels at "
-        "epsilon 1, promised to patients or to records.",
+        f"{_SIMULATED} Integers, clipping and each silo's noise are those of protected sums. Noise counts honest "
+        "silos only, so the sum has more than the budget needs where silos may collude: one of four hospitals, 5 of 50 "
+        "silos, one of 5, 2 of 20. Each silo's model learns its own records and the labels.",
         [
-            *(Row(f"{HOSPITALS}, {learner}", {"learner": learner}, ("hospitals",)) for learner in LEARNERS),
-            Row(PATIENTS, {}, ("visits",)),
+            *(Row(f"{HOSPITALS}, {learner}", {"learner": learner}, ("own",)) for learner in LEARNERS),
             *(Row(part.setting.title, {"part": part.name}, ("silos",), seeds=SEEDS) for part in PARTS),
         ],
-        {"hospitals": hospitals, "visits": patients, "silos": silos},
+        {"own": own_of_silos, "silos": silos},
         [
-            Grid("hospitals", _OF_HOSPITALS),
-            Grid("visits", [Column(what, f"visits: {what}") for what in ("once", "patients", "records")]),
+            Grid("hospitals", [*_OWN, _POOLED, *_by("own", "labels")]),
             Grid("silos", [Column("alone", "silos: alone"), *(_by("silos", "labels")), *(_by("silos", "gain"))]),
         ],
         SEEDS_OF_HOSPITALS,
-        settings={"public": 10_000, "models": 3, "small": False},
+        settings={
+            "data": "heart-disease",
+            "kind": "linear",
+            "guarded": GUARDED_AT,
+            "public": 10_000,
+            "models": 3,
+            "small": False,
+        },
         fast={"public": 4_000, "models": 2},
         smoke={"public": 500, "models": 1, "small": True},
-        smoke_rows=[PATIENTS, ADULT.title],
-    )
+        smoke_rows=[ADULT.title],
+    ),
+    "joint-additive": Table(
+        "Joint labelers: linear and additive",
+        f"{_SIMULATED} Silos' own random forests; at most 1 silo colludes. Ranges of some columns and a pair of others "
+        "make a record ill, and the shares of the ill differ between sites.",
+        [Row(f"{_SITES}, {kind}", {"kind": kind}) for kind in ("linear", "additive")],
+        {"own": own_of_silos},
+        [Grid("data, labeler", [*_OWN, _POOLED])],
+        SEEDS,
+        settings={"data": _SITES, "learner": "random-forest", "guarded": ()},
+        smoke_rows=[f"{_SITES}, additive"],
+        loaders=MADE_SITES,
+    ),
+    "joint-few": Table(
+        "Joint labels of few records",
+        f"{_SIMULATED} From how many records joint labels help: tables with natural silos, of which each keeps a few "
+        "records. A silo's model and the pooled one are logistic regressions with balanced classes, as the labeler "
+        "weighs classes alike. Per noise: all silos' records divided by the noise multiplier of epsilon and delta.",
+        [
+            Row(f"{data}, {kept}, epsilon {epsilon:g}", {"data": data, "kept": kept, "epsilon": epsilon})
+            for data in _OF_FEW
+            for kept in KEPT
+            for epsilon in EPSILONS
+        ],
+        {"": few},
+        [
+            Grid(
+                "table, records of a silo",
+                [
+                    *(Column(name, name, ".0f") for name in ("records", "per noise")),
+                    *(Column(name, name) for name in ("alone", "gain", "pooled data")),
+                ],
+            )
+        ],
+        4,
+        smoke_rows=["burns, 60, epsilon 1"],
+        loaders=NATURAL,
+    ),
+    "joint-patients": Table(
+        "Joint labels of patients who come five times",
+        "Balanced accuracy of the labels at epsilon 1, which is promised to patients or to records. A visit is the "
+        f"patient's record, changed by {_VARIATION:g} standard deviations.",
+        [Row(PATIENTS)],
+        {"": patients},
+        [Grid("visits", [Column(what, what) for what in ("once", "patients", "records")])],
+        SEEDS_OF_HOSPITALS,
+    ),
 }

@@ -28,6 +28,8 @@ from benchmarks.report import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.algorithms.fedct import Plurality
 from fedct_flwr.learners.out_of_fold import one_thread
+from fedct_flwr.secure_sum.coordinator import sum_securely
+from fedct_flwr.secure_sum.terms import sum_modulo
 
 _RECORDS: Final = 30
 _FEATURES: Final = 10
@@ -104,6 +106,21 @@ def _real(settings: Settings) -> dict[str, float]:
     return found
 
 
+def _summed(settings: Settings) -> dict[str, float]:
+    """A secure sum by all silos and the coordinator in one process, checked against the plain one."""
+    # The silos and the network of the tests of sums.
+    from tests.secure_sum.silos import BITS, federation, names, shape
+
+    number, length = settings["silos"], settings["length"]
+    numbers = np.random.default_rng(settings["seed"]).integers(0, 1 << BITS, (number, length), dtype=np.uint64)
+    made = federation(dict(zip(names(number), numbers, strict=True)), may_collude=number // 10 or 1)
+    before, start = made.carried, time.process_time()
+    found = sum_securely(made.coordinator, made.exchange, shape(length, 64))
+    seconds = time.process_time() - start
+    assert (found.total == sum_modulo([*numbers], 64)).all()
+    return {"seconds": seconds, "kilobytes": (made.carried - before) / number / 1000}
+
+
 def _megabytes(process: psutil.Process) -> float:
     processes = (process, *process.children(recursive=True))
     return float(sum(one.memory_full_info().pss for one in processes)) / 2**20
@@ -156,5 +173,19 @@ TABLES: Final = {
         1,
         fast_rows=["200 silos, decision tree", "4 real silos"],
         smoke_rows=["200 silos, decision tree"],
-    )
+    ),
+    "secure-sum": Table(
+        "Secure sums",
+        "Numbers of 64 bits; processor seconds of all silos and the coordinator together, without agreeing on keys, "
+        "and bytes to and from one silo, mean over silos. A tenth of the silos may collude. Each sum is compared with "
+        "the plain one.",
+        [
+            Row(f"{number} silos, {length:,} numbers", {"silos": number, "length": length})
+            for number, length in ((4, 500), (20, 10_000), (100, 100_000))
+        ],
+        {"": _summed},
+        [Grid("sum", [Column("seconds", "seconds", ".3f"), Column("kB of a silo", "kilobytes", ",.1f")])],
+        5,
+        smoke_rows=["4 silos, 500 numbers"],
+    ),
 }  # fmt: skip
