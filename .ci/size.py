@@ -147,7 +147,7 @@ def stale() -> list[str]:
     modules = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path for tree in trees for path in sources(ROOT / tree)
     }
-    texts = {path: path.read_text(encoding="utf-8") for path in sources(ROOT / "benchmarks")}
+    declared = experiments()
     times, changed = history(trees)
     needs: dict[str, set[str]] = {}
 
@@ -164,30 +164,31 @@ def stale() -> list[str]:
         )
         if named is None or path.stem in ("README", "papers"):
             continue
-        own = [
-            each
-            for each, text in texts.items()
-            if each.stem not in ("__main__", "papers") and declares(each, text, named[1])
-        ]
-        if not own:
+        if (own := declared.get(named[1])) is None:
             found.append(f"{path.stem}: its script is in the history")
             continue
-        seen, left = set[str](), [f"benchmarks.{own[0].stem}"]
+        seen, left = set[str](), [f"benchmarks.{own}"]
         while left:
             seen.add(module := left.pop())
             left += direct(module) - seen - {*left}
         measured = next((time for commit, time in times.items() if named[2] and commit.startswith(named[2])), None)
         measured = measured or changed.get(path.relative_to(ROOT).as_posix(), 0)
-        newer = [name for name in seen if changed.get(modules[name].relative_to(ROOT).as_posix(), 0) > measured]
+        files = [*(modules[name].relative_to(ROOT).as_posix() for name in seen), f"benchmarks/{own}.toml"]
+        newer = [name for name in files if changed.get(name, 0) > measured]
         if newer:
             found.append(f"{path.stem}: {len(newer)} of {len(seen)} files changed since {named[2] or 'it was written'}")
     return found
 
 
-def declares(path: Path, text: str, name: str) -> bool:
-    """Whether a file of the benchmarks has the experiment ``name``: as its own name, or among its tables."""
-    declared = re.search(rf'"{name}"(: |\] = )(Table|_?on_\w+)\(', text)
-    return path.stem == name.replace("-", "_") or declared is not None
+def experiments() -> dict[str, str]:
+    """The module of each experiment, as ``TABLES`` of the benchmarks' command names them."""
+    tree = ast.parse((ROOT / "benchmarks" / "__main__.py").read_text(encoding="utf-8"))
+    tables = next(
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.target) == "TABLES"
+    )
+    return {name: module for module, names in ast.literal_eval(tables).items() for name in names}
 
 
 def history(trees: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:

@@ -25,7 +25,7 @@ EXPERIMENTS: Final[dict[str, str]] = {
 """Where the function of each is: only the one that is asked for is imported."""
 TABLES: Final[dict[str, tuple[str, ...]]] = {
     "heart_disease": ("heart-disease", "default-run", "flamby"),
-    "fedkt_tables": (
+    "fedkt": (
         "fedkt-table1", "fedkt-one-round", "fedkt-columns", "fedkt-rounds", "fedkt-speed",
         "fedkt-table3", "fedkt-table6", "fedkt-table7", "fedkt-table8", "fedkt-table9",
     ),
@@ -36,10 +36,8 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "no_harm": ("no-harm",),
     "ablation": ("ablation",),
     "liars": ("liars",),
-    "overhead": ("overhead",),
     "scale": ("scale", "secure-sum"),
     "drawn": ("drawn",),
-    "practices": ("practices",),
     "calibration": ("calibration",),
     "survival": ("survival",),
     "joint": ("joint", "joint-additive", "joint-few", "joint-patients"),
@@ -48,7 +46,7 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "trees": ("fedct-trees", "fedct-mixed"),
     "experiments": (
         "fedct-fashion-mnist", "fedct-non-iid", "fedct-non-iid-rules", "fedct-communication", "fedct-public-shift",
-        "fedct-public-size", "fedct-scale", "fedct-convergence", "weight-sharing", "pfnm",
+        "fedct-public-size", "fedct-scale", "fedct-convergence", "weight-sharing",
     ),
 }  # fmt: skip
 """Names of the tables that each module declares in its ``TABLES``."""

@@ -1,4 +1,4 @@
-"""FedKT and what it is compared with, on the one pipeline and on the paper's data; each measured for one seed.
+"""FedKT and what it is compared with, on the one pipeline; ``fedkt.toml`` declares the paper's tables.
 
 Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (FedKT), IJCAI 2021, §5 and App. B.1.
 """
@@ -6,70 +6,26 @@ Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (Fe
 import json
 import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks import methods
-from benchmarks.harness import Settings
-from benchmarks.variants import change
+from benchmarks.declared import tables
+from benchmarks.harness import Method, Settings
+from benchmarks.variants import change, config_of
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import pool
+from fedct_flwr.learners.preprocessing import standard
 from fedct_flwr.silo.simulated import simulated_site
-
-PIPELINE: Final[dict[str, Any]] = {
-    "study": "benchmark",
-    "algorithm": "fedkt",
-    "num-server-rounds": 1,
-    "partition": "dirichlet",
-    "dirichlet-concentration": 0.5,
-    "save-models": False,
-    # A machine with other work must not make silos come too late.
-    "round-deadline": 36_000.0,
-}
-
-
-def adult(trees: int) -> dict[str, Any]:
-    """Table 4's sizes; the paper has 32,561 records and tests on 4,070, here the other 20,351 of 48,842 are left."""
-    return {
-        **PIPELINE, **_sizes(24_421, 4_070), "data": "adult", "num-silos": 50,
-        **_same_student("random-forest", {"n_estimators": trees, "max_depth": 6}),
-    }  # fmt: skip
-
-
-def adult_by_trees(trees: int) -> dict[str, Any]:
-    """Adult with single trees of depth 6 as teachers and students, on the columns as they are.
-
-    The paper's published code has single trees as teachers, though its text says forests. With dummy columns, a few of
-    which each split sees, such shallow trees hardly ever name the rarer class (``fedkt-columns``).
-    """
-    single = {"learner": "decision-tree", "learner-params": json.dumps({"max_depth": 6}), "preprocessing": "none"}
-    return {**adult(trees), **single}
-
-
-def clothes(private: int, public: int, epochs: int) -> dict[str, Any]:
-    """FashionMNIST in the place of MNIST, with the paper's network: two hidden layers of 100."""
-    return {
-        **PIPELINE, **_sizes(private, public), "data": "fashion-mnist", "num-silos": 10, "preprocessing": "none",
-        "device": "cpu", "batch-size": 64, "weight-decay": 1e-6, "epochs": epochs,
-        **_same_student("mlp", {"width": 100}),
-    }  # fmt: skip
-
-
-def _sizes(private: int, public: int) -> dict[str, Any]:
-    """All of the public set is asked about; a larger one would be in part."""
-    return {"private-size": private, "public-size": public, "query-size": public}
-
-
-def _same_student(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Teachers, students and the final model are of one kind, as in the paper."""
-    text = json.dumps(params)
-    return {"learner": name, "learner-params": text, "student": name, "student-params": text}
 
 
 class Transferred(NamedTuple):
@@ -156,13 +112,8 @@ def steps(config: RunConfig, epochs: int) -> int:
     return max(1, epochs * config.private_size // config.num_silos // config.batch_size)
 
 
-METHODS: Final[dict[str, Callable[[RunConfig], dict[str, float]]]] = {
-    "FedKT": fedkt,
-    "SOLO": solo,
-    "FedAvg": fedavg,
-    "PATE": pate,
-    "majority class": majority,
-}
+def _with_majority(config: RunConfig) -> dict[str, float]:
+    return {**fedkt(config), "majority": majority(config)["accuracy"]}
 
 
 @lru_cache(maxsize=64)
@@ -174,12 +125,94 @@ def _enough(settings: str, fewest: int, seed: int) -> RunConfig:
     return next(one for one in configs if min(silo.private.size for silo in datasets.load(one).silos) >= fewest)
 
 
-def on_split(
-    fewest: int, measure: Callable[[RunConfig], Mapping[str, float]], settings: Settings
-) -> Mapping[str, float]:
-    """Measure on the split of this seed; only splits that leave every silo ``fewest`` records are counted."""
+def on_split(measure: Callable[[RunConfig], Mapping[str, float]], settings: Settings) -> Mapping[str, float]:
+    """Measure on the split of this seed; of splits only those count that leave every silo the ``fewest`` records."""
     methods.one_thread_per_silo()
+    fewest = settings.get("fewest", 0)
+    given = {key: value for key, value in settings.items() if key != "fewest"}
     if not fewest:
-        return measure(RunConfig.from_flower(settings))
-    given = {key: value for key, value in settings.items() if key != "seed"}
+        return measure(RunConfig.from_flower(given))
+    del given["seed"]
     return measure(_enough(json.dumps(given, sort_keys=True), fewest, settings["seed"]))
+
+
+_SGD: Final[dict[str, Any]] = {"optimizer": "sgd", "learning_rate": 0.1}
+_EPOCHS: Final = 10
+"""Local ones of what shares weights: the paper's, FedAvg's best number."""
+
+
+def _shared(method: str, more: Mapping[str, Any], config: RunConfig) -> dict[str, float]:
+    """The global model of one round of shared weights; FedDF distills as long as FedKT's final model learns."""
+    steps = max(1, config.epochs * config.public_size // config.batch_size)
+    distilled = {"distillation_steps": steps} if method == "FedDF" else {}
+    settings = sharing_weights(change(config, **more), _EPOCHS) if more else sharing_weights(config, _EPOCHS)
+    return {"accuracy": methods.METHODS[method](settings, **distilled).accuracy}
+
+
+_ONE_ROUND: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "FedProx": ("FedProx .1", {}), "FedAvg, SGD": ("FedAvg", _SGD), "SCAFFOLD, SGD": ("SCAFFOLD", _SGD),
+    "FedDF": ("FedDF", {}), "PFNM": ("PFNM", {}), "PFNM, gamma 50": ("PFNM, gamma 50", {}),
+}  # fmt: skip
+
+
+def _by_round(settings: Settings) -> dict[str, float]:
+    """Accuracy of the global model after each round, by method: FedKT's student is FedKT-Prox's first round."""
+    methods.one_thread_per_silo()
+    rounds = settings["rounds"]
+    config = config_of(settings)
+    averaged = change(sharing_weights(config, epochs=1), num_server_rounds=rounds, report_scores=True)
+
+    def course(where: str, **more: Any) -> list[float]:
+        log, _ = methods.run_federation(change(averaged, run_dir=f"{folder}/{where}", **more))
+        return [entry["scores"]["accuracy"] for entry in log]
+
+    with tempfile.TemporaryDirectory() as folder:
+        student = transferred(config, f"{folder}/fedkt")
+        onward = {"algorithm": "fedprox", "num_server_rounds": rounds - 1, "initial_model": str(student.model)}
+        found = {
+            "FedAvg": course("fedavg"),
+            "FedProx": course("fedprox", algorithm="fedprox"),
+            "FedKT-Prox": [student.accuracy, *course("onward", **onward)],
+        }
+    return {f"{name}, {number}": value for name, values in found.items() for number, value in enumerate(values, 1)}
+
+
+def _speed(settings: Settings) -> dict[str, float]:
+    """Processor seconds of FedKT, and of a loop that fits as many forests to as many records and does nothing else."""
+    config = RunConfig.from_flower(settings)
+    dataset, forest = datasets.load(config), json.loads(settings["learner-params"])
+    votes, teachers = config.method.votes, settings["teachers"]
+    transform = standard(dataset.schema, dataset.public.X).transform
+    lectures, rng, sets = transform(dataset.public.X), np.random.default_rng(config.seed), []
+    for silo in dataset.silos:
+        X = transform(silo.private.X)
+        parts = [part for _ in range(votes) for part in np.array_split(rng.permutation(len(X)), teachers)]
+        # As many trees learn labels that are as hard: those of a forest of all records.
+        labels = RandomForestClassifier(**forest, random_state=0).fit(X, silo.private.y).predict(lectures)
+        sets += [(X[part], silo.private.y[part]) for part in parts] + [(lectures, labels)] * votes
+    spent = {}
+    start = time.process_time()
+    Parallel(n_jobs=methods.WORKERS, prefer="threads")(
+        delayed(RandomForestClassifier(**forest, random_state=n).fit)(*one) for n, one in enumerate(sets)
+    )
+    spent["loop"], start = time.process_time() - start, time.process_time()
+    fedkt(config)
+    spent["FedKT"] = time.process_time() - start
+    return {**spent, "ratio": spent["FedKT"] / spent["loop"]}
+
+
+_OF_RUNS: Final[dict[str, Callable[[RunConfig], dict[str, float]]]] = {
+    "FedKT": fedkt,
+    "SOLO": solo,
+    "FedAvg": fedavg,
+    "PATE": pate,
+    "majority class": majority,
+    "with majority": _with_majority,
+    **{name: partial(_shared, *which) for name, which in _ONE_ROUND.items()},
+}
+METHODS: Final[dict[str, Method]] = {
+    **{name: partial(on_split, measure) for name, measure in _OF_RUNS.items()},
+    "by round": _by_round,
+    "speed": _speed,
+}
+TABLES: Final = tables(__file__, METHODS, {})

@@ -1,8 +1,6 @@
-"""Data sets that come in silos of their own: by workplace, schooling, habitat, kind of wine, and school.
+"""Data sets that come in silos of their own: by workplace, schooling, habitat, kind of wine, hospital or clinic.
 
-Real shift in what silos see and how often, for judging defaults. Files are those of the data sets in ``FEDCT_DATA``,
-and ``chem97.csv.gz`` for the schools: A. Fielding, M. Yang, H. Goldstein, "Multilevel ordinal models for examination
-grades", Statistical Modelling 3(2), 2003; R package mlmRev.
+Real shift in what silos see and how often, for judging defaults. Files are those of the data sets in ``FEDCT_DATA``.
 """
 
 import json
@@ -32,9 +30,6 @@ SOURCES: Final = {
     "burns": Source("sites", "burn1000.csv.gz", "site", "death", "Dead", ("Alive", "Dead")),
     "covid-tests": Source("sites", "covid_clinics.csv.gz", "site", "result", "positive", ("negative", "positive")),
     "transplants": Source("sites", "bmt.csv.gz", "site", "relapse_or_death", "yes", ("no", "yes")),
-    "schools": Source(
-        "chem97", "chem97.csv.gz", "school", "score", 8, ("below 8", "8 or more"), ["lea", "student"], most=10**9
-    ),
 }
 
 
@@ -92,7 +87,5 @@ def _members(where: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any,
     return zip(names.tolist(), np.split(order, np.cumsum(np.bincount(number))[:-1]), strict=True)
 
 
-NATURAL: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
-    name: partial(load, name) for name in SOURCES if name != "schools"
-}
+NATURAL: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {name: partial(load, name) for name in SOURCES}
 """Loaders by the data set's name: ``datasets.LOADERS.update(NATURAL)``, then ``data = "adult-by-workclass"``."""

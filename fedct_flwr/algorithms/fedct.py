@@ -205,7 +205,6 @@ class DawidSkene(LabelSharing):
     name: ClassVar[str] = "fedct-dawid-skene"
     title: ClassVar[str] = "FedCT"
     rule: ClassVar[str] = "Dawid-Skene"
-    # With any number of silos that a sum takes: benchmarks/results/secure-sum-dawid-skene.md reads them.
     refused: ClassVar[Mapping[str, str]] = {
         "secure": f"{name} weighs each silo's votes, and a sum of votes with weights shows who cast them, so secure = "
         f"true would not hide them: set algorithm to {_COUNTING}, or leave secure out"

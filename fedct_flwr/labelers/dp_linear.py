@@ -63,9 +63,8 @@ class DpLinearLabeler:
     ``num_units`` (records, or patients) is how many the silo has, and public; ``epsilon`` at ``delta`` is what each of
     them spends in total.
     Full-batch gradient descent of ``steps`` steps with ``learning_rate``, on ``features`` that are learned from the
-    public set alone; the weights are the mean of the second half. Why these defaults: ``python -m benchmarks
-    dp-linear-settings``, on other data than the labeler is measured on. Satisfies ``Labeler``. Raises ConfigError for a
-    budget that no noise keeps.
+    public set alone; the weights are the mean of the second half. The defaults were chosen on other data than the
+    labeler is measured on. Satisfies ``Labeler``. Raises ConfigError for a budget that no noise keeps.
 
     Formal guarantees:
         For each unit of the silo (a record, or a patient with all records), added or removed: all labels ever returned,
