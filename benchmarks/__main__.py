@@ -19,12 +19,10 @@ from benchmarks.variants import VARIANTS
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.types import FedctError
 
-EXPERIMENTS: Final[dict[str, str]] = {
-    name.replace("_", "-"): f"{name}.run" for name in ("false_alarms", "gpu", "papers", "stacked")
-}
+EXPERIMENTS: Final[dict[str, str]] = {"papers": "papers.run"}
 """Where the function of each is: only the one that is asked for is imported."""
 TABLES: Final[dict[str, tuple[str, ...]]] = {
-    "heart_disease": ("heart-disease", "default-run", "flamby"),
+    "federation": ("heart-disease", "default-run", "flamby", "fedct-trees", "fedct-mixed"),
     "fedkt": (
         "fedkt-table1", "fedkt-one-round", "fedkt-columns", "fedkt-rounds", "fedkt-speed",
         "fedkt-table3", "fedkt-table6", "fedkt-table7", "fedkt-table8", "fedkt-table9",
@@ -36,6 +34,9 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "no_harm": ("no-harm",),
     "ablation": ("ablation",),
     "liars": ("liars",),
+    "false_alarms": ("false-alarms",),
+    "stacked": ("stacked",),
+    "gpu": ("gpu",),
     "scale": ("scale", "secure-sum"),
     "drawn": ("drawn",),
     "calibration": ("calibration",),
@@ -43,7 +44,6 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "joint": ("joint", "joint-additive", "joint-few", "joint-patients"),
     "toys": ("consensus-toys",),
     "language": ("language",),
-    "trees": ("fedct-trees", "fedct-mixed"),
     "experiments": (
         "fedct-fashion-mnist", "fedct-non-iid", "fedct-non-iid-rules", "fedct-communication", "fedct-public-shift",
         "fedct-public-size", "fedct-scale", "fedct-convergence", "weight-sharing",

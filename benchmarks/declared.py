@@ -8,16 +8,22 @@ A file has a TOML table for each table: fields of ``harness.Table``, with ``rows
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.harness import Column, Grid, Method, Row, Settings, Table, Words, by_method
 
 
-def tables(module: str, methods: Mapping[str, Method], groups: Mapping[str, Settings]) -> dict[str, Table]:
+def tables(
+    module: str,
+    methods: Mapping[str, Method],
+    groups: Mapping[str, Settings] = MappingProxyType({}),
+    loaders: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Table]:
     """The tables declared next to the file ``module``, by name; ``groups`` of settings are known besides its own."""
     text = tomllib.loads(Path(module).with_suffix(".toml").read_text("utf-8"))
     shared, groups = text.pop("all", {}), {**groups, **text.pop("settings", {})}
-    return {name: _table(_joined(shared, own), methods, groups) for name, own in text.items()}
+    return {name: _table({**_joined(shared, own), "loaders": loaders}, methods, groups) for name, own in text.items()}
 
 
 def _joined(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,15 +8,15 @@ those in ``FEDCT_DATA``.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import report
 from benchmarks.data import find
-from benchmarks.harness import Asked
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
@@ -26,14 +26,12 @@ from fedct_flwr.datasets.inspection.finding import CODES
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.simulation.silos import table_of
 
-SEEDS: Final = 12
 SIZES: Final = (30, 100, 400)
 _SILOS: Final = 4
 _MOST: Final = 12_000
 _MOST_SITES: Final = 12
 _FEWEST: Final = 30
 _LABEL: Final = "label"
-_SPLITS: Final = "splits"
 
 
 class Source(NamedTuple):
@@ -66,38 +64,17 @@ SOURCES: Final = {
 }
 
 
-def run(asked: Asked) -> None:
-    """False alarms of the inspection on random splits of eight data sets, and findings on splits by site."""
-    found, seeds = {"random": Counter[str](), "by site": Counter[str]()}, asked.seeds(SEEDS)
-    sizes, sources = (
-        asked.of(SIZES, SIZES, SIZES[:1]),
-        dict(asked.of([*SOURCES.items()], [*SOURCES.items()], [*SOURCES.items()][-2:])),
-    )
-    for source in sources.values():
-        frame = _frame(source)
-        for seed in range(seeds):
-            for tables in _at_random(frame, seed, sizes):
-                found["random"].update({_SPLITS, *_codes(tables)} - {*source.real})
-        for seed in range(max(1, seeds // 4)):
-            found["by site"].update({_SPLITS, *_codes(_tables(*_by_site(frame, seed)))})
-    faults = {name: _planted(fault, sources, seeds) for name, fault in FAULTS.items()}
-    rows = [[code, *(f"{own[code]} of {own[_SPLITS]}" for own in found.values())] for code in CODES]
-    runs = {split: Runs() for split in found}
-    for split, own in found.items():
-        runs[split].add(**{code: own[code] for code in (_SPLITS, *CODES)})
-    settings = {"seeds": seeds, "sizes": sizes, "silos": _SILOS}
-    planted = report.table(
-        ["planted fault", *sources, "all"],
-        [
-            [name, *(f"{own[source]} of {own[source, _SPLITS]}" for source in sources), _all(own, sources)]
-            for name, own in faults.items()
-        ],
-    )
-    report.write("false-alarms", f"{report.table(['finding', *found], rows)}\n{planted}", runs, settings)
-
-
-def _all(found: "Counter[object]", sources: Iterable[str]) -> str:
-    return f"{sum(found[source] for source in sources)} of {sum(found[source, _SPLITS] for source in sources)}"
+def _sound(by_site: bool, settings: Settings) -> dict[str, float]:
+    """The share of the splits of all data sets in which there is each finding."""
+    found, splits = Counter[str](), 0
+    for source in SOURCES.values():
+        frame, seed = _frame(source), settings["seed"]
+        drawn = [_tables(*_by_site(frame, seed))] if by_site else _at_random(frame, seed, settings["sizes"])
+        for tables in drawn:
+            codes = {code for code, _ in _found(tables)}
+            found.update(codes if by_site else codes - {*source.real})
+            splits += 1
+    return {code: found[code] / splits for code in CODES}
 
 
 def _shifted(table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -141,30 +118,23 @@ FAULTS: Final[dict[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str]]
 """What is done to a column: the labels, or a random one of numbers, in one silo or in the public set."""
 
 
-def _planted(
-    fault: tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str], sources: Mapping[str, Source], seeds: int
-) -> "Counter[object]":
-    """By source, in how many of the splits by site the fault is found."""
-    spoil, where = fault
-    found: Counter[object] = Counter()
-    for name, source in sources.items():
-        frame = _frame(source)
-        for seed in range(max(1, seeds // 2)):
-            rng = np.random.default_rng(seed)
-            public, silos = _by_site(frame, seed)
-            silo = str(rng.choice([*silos])) if where else ""
-            table = silos[silo] if where else public
-            columns = [_LABEL] if where == "labels" else _numbers(table)
-            if not columns or (spoil is _exchanged and len(columns) < 2):
-                continue
-            spoiled = spoil(table, str(rng.choice(columns)))
-            after = _tables(public, {**silos, silo: spoiled}) if where else _tables(spoiled, silos)
-            more = _found(after) - _found(_tables(public, silos))
-            found[name] += any(each_silo == silo for _, each_silo in more)
-            found[name, _SPLITS] += 1
-    return found
+def _planted(name: str, settings: Settings) -> dict[str, float]:
+    """1 if the fault is found in a split by site, 0 if not; nothing where no column can have it."""
+    spoil, where = FAULTS[settings["fault"]]
+    rng = np.random.default_rng(settings["seed"])
+    public, silos = _by_site(_frame(SOURCES[name]), settings["seed"])
+    silo = str(rng.choice([*silos])) if where else ""
+    table = silos[silo] if where else public
+    columns = [_LABEL] if where == "labels" else _numbers(table)
+    if not columns or (spoil is _exchanged and len(columns) < 2):
+        return {}
+    spoiled = spoil(table, str(rng.choice(columns)))
+    after = _tables(public, {**silos, silo: spoiled}) if where else _tables(spoiled, silos)
+    more = _found(after) - _found(_tables(public, silos))
+    return {"found": any(each_silo == silo for _, each_silo in more)}
 
 
+@cache
 def _frame(source: Source) -> pd.DataFrame:
     """All records, with the columns ``label`` and ``site``."""
     paths = find("false-alarms", source.files)
@@ -202,11 +172,6 @@ def _tables(public: pd.DataFrame, silos: dict[str, pd.DataFrame]) -> Tables:
     return Tables(table_of(unlabeled, "the public set"), own)
 
 
-def _codes(tables: Tables) -> set[str]:
-    """The findings in these tables, by name."""
-    return {code for code, _ in _found(tables)}
-
-
 def _found(tables: Tables) -> set[tuple[str, str]]:
     """The findings in these tables, each with its silo."""
     inspected = inspect_tables(tables.public, tables.silos, _LABEL)
@@ -215,3 +180,44 @@ def _found(tables: Tables) -> set[tuple[str, str]]:
         settings = {"study": "s", "data": "memory", "data-dir": tables.digest, "label-column": _LABEL}
         found += inspect_dataset(datasets.load(RunConfig.from_flower(settings))).findings
     return {(each.code, each.silo) for each in found}
+
+
+def _of(names: Sequence[str]) -> Callable[[Runs], str]:
+    def cell(runs: Runs) -> str:
+        found = [value for name in names for value in runs.values.get(f"{name}: found", [])]
+        return f"{sum(found):.0f} of {len(found)}" if found else "–"
+
+    return cell
+
+
+_RANDOM, _BY_SITE = "split at random", "split by site"
+TABLES: Final = {
+    "false-alarms": Table(
+        "Findings in sound tables, and planted faults that are found",
+        f"{' '.join((__doc__ or '').split())} Shares are of all splits.",
+        [
+            Row(_RANDOM, methods=[_RANDOM], seeds=12),
+            Row(_BY_SITE, methods=[_BY_SITE], seeds=3),
+            *(Row(fault, {"fault": fault}, [*SOURCES], seeds=6) for fault in FAULTS),
+        ],
+        {
+            _RANDOM: partial(_sound, False),
+            _BY_SITE: partial(_sound, True),
+            **{name: partial(_planted, name) for name in SOURCES},
+        },
+        [
+            *(Grid("finding", [Column(way, f"{way}: {{}}", ".1%")], [*CODES]) for way in (_RANDOM, _BY_SITE)),
+            Grid(
+                "planted fault",
+                [
+                    *(Column(name, f"{name}: found", _of([name])) for name in SOURCES),
+                    Column("all", "burn: found", _of([*SOURCES])),
+                ],
+            ),
+        ],
+        12,
+        settings={"sizes": SIZES},
+        smoke={"sizes": SIZES[:1]},
+        smoke_rows=[_BY_SITE, "labels reversed"],
+    )
+}

@@ -215,4 +215,4 @@ METHODS: Final[dict[str, Method]] = {
     "by round": _by_round,
     "speed": _speed,
 }
-TABLES: Final = tables(__file__, METHODS, {})
+TABLES: Final = tables(__file__, METHODS)

@@ -1,8 +1,6 @@
 """Prediction consensus with naive, static and dynamic trust, next to hard labels, FedMD and training alone.
 
-D. Fan, C. Mendler-Dünner, M. Jaggi, arXiv:2305.18497, Table 1 and §5.2; D. Li, J. Wang, "FedMD", arXiv:1910.03581. On
-FashionMNIST in place of CIFAR10 and CIFAR100. Accuracy is that of the good silos' models on held-out data; the first
-paper measures it on the public set, which the silos have learned from.
+``prediction_consensus.toml`` declares the tables.
 """
 
 import json
@@ -15,9 +13,10 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from benchmarks import methods
-from benchmarks.harness import Column, Grid, Row, Settings, Table, Words, by_method
+from benchmarks.declared import tables
+from benchmarks.harness import Method, Settings
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
-from benchmarks.variants import BAD, change, config_of
+from benchmarks.variants import change, config_of
 from fedct_flwr import datasets
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.evaluation.references import centralized, local_only
@@ -26,15 +25,6 @@ from fedct_flwr.scoring import accuracy
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import SiloName
 
-CONSENSUS: Final[dict[str, Any]] = {
-    **SETTINGS,
-    "num-silos": 10,
-    "private-size": 10_000,
-    "public-size": 1000,
-    "partition": "dirichlet-by-silo",
-    "learner-params": '{"width": 64}',
-    "learning-rate": 0.005,
-}
 ALONE: Final = "alone"
 """In the place of an algorithm: none."""
 _DYNAMIC: Final = "prediction consensus, dynamic"
@@ -144,33 +134,6 @@ def _pooled(settings: Settings) -> dict[str, float]:
     return _means(reached, dataset, groups, ())
 
 
-_BAD: Final = {"data": "fashion-mnist-silos-2-and-9-shifted", "bad": BAD}
-SCENARIOS: Final[dict[str, dict[str, Any]]] = {
-    f"Dirichlet {concentration:g}{name}": {"dirichlet-concentration": concentration, **settings}
-    for name, settings in {
-        ", silos 2 and 9 bad": _BAD,
-        "": {},
-        " by class, silos 2 and 9 bad": {**_BAD, "partition": "dirichlet"},
-    }.items()
-    for concentration in (0.1, 1.0)
-}
-_PAPER: Final = {
-    "Dirichlet 1": {"local only": "0.475", "naive": "0.618", "static": "0.604", "dynamic": "0.612"},
-    "Dirichlet 1, silos 2 and 9 bad": {"local only": "0.470", "naive": "0.596", "static": "0.605", "dynamic": "0.608"},
-}
-_TRUST: Final = ("static", "dynamic")
-_COMPARED: Final = ("local only", "naive", "hard majority", "static", "dynamic")
-_LENGTH: Final = (25, 5, 80)
-_SMOKE: Final[Settings] = {"private-size": 500, "public-size": 60, "length": (3, 2, 2)}
-_GROUPS: Final = {"strong": [1, 2, 3, 4, 5], "weak": [6, 7, 8, 9, 10]}
-_MIXED: Final[Settings] = {
-    **CONSENSUS,
-    "dirichlet-concentration": 1.0,
-    "learner": ",".join(["mlp"] * 5 + ["torch.nn.Linear"] * 5),
-    "learner-params": json.dumps([{"width": 64}] * 5 + [{"in_features": 784, "out_features": 10}] * 5),
-    "groups": _GROUPS,
-}
-
 _CNN: Final = "benchmarks.prediction_consensus.cnn"
 ARCHITECTURES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "CNN of 3 layers": (_CNN, {"channels": [8, 16, 32]}),
@@ -181,9 +144,6 @@ ARCHITECTURES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 """Two silos of each: silo 1 and 6 the first, silo 2 and 7 the second."""
 _TWICE: Final = [*ARCHITECTURES.values()] * 2
-_SUPERCLASSES: Final = ("local only", "FedMD", "DD", "FedCT", _DYNAMIC)
-_EACH: Final = "one subclass of each"
-_ALL: Final = (*_SUPERCLASSES, "centralized")
 
 
 def cnn(num_classes: int, channels: tuple[int, ...] = (8, 16)) -> Any:
@@ -202,133 +162,19 @@ def cnn(num_classes: int, channels: tuple[int, ...] = (8, 16)) -> Any:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * side**2, num_classes))
 
 
-TABLES: Final[dict[str, Table]] = {
-    "consensus-table1": Table(
-        "Prediction consensus, Table 1: FashionMNIST, 10 silos",
-        "10,000 private records in all, 1,000 public examples, an MLP 784-64-64-10, Adam with rate .005; lambda .5; 25 "
-        "rounds of 80 steps, the first 5 alone. Silos have 1,000 records each, and each draws its classes by itself "
-        "(Hsu et al., arXiv:1909.06335); in the rows by class each class is divided by a draw, so that silos have from "
-        "tens to thousands of records. The labels of bad silos are shifted by one class. Hard majority is FedCT: "
-        "labels in place of probabilities. The paper's accuracy is that on the public set, of a ResNet20 on CIFAR10, "
-        "after 50 rounds of 5 epochs, with the one skew that it has. Trust in bad silos: what all silos together give "
-        "to one (its column's sum in the trust matrix; 1 is the average).",
-        [Row(name, settings, paper=_PAPER.get(name, {})) for name, settings in SCENARIOS.items()],
-        {name: partial(consensus, name) for name in _COMPARED},
-        [
-            Grid("Held-out accuracy of the good silos", by_method(_COMPARED)),
-            Grid(
-                "Trust in bad silos",
-                [Column(f"{when} answer", f"{{}}: trust in bad, {when}", ".2f") for when in _WHEN],
-                each=_TRUST,
-            ),
-        ],
-        2,
-        settings={**CONSENSUS, "length": _LENGTH},
-        fast={"length": (20, 5, 80)},
-        smoke=_SMOKE,
-        fast_rows=["Dirichlet 0.1, silos 2 and 9 bad", "Dirichlet 1, silos 2 and 9 bad"],
-        smoke_rows=["Dirichlet 1, silos 2 and 9 bad", "Dirichlet 1"],
-        paper="prediction consensus, Table 1",
-        other_data="FashionMNIST",
-        words=[
-            Words(
-                "trust pays where silos are bad",
-                ("Dirichlet 1, silos 2 and 9 bad", trust),
-                ("Dirichlet 1, silos 2 and 9 bad", "naive"),
-            )
-            for trust in _TRUST
-        ],
-    ),
-    "consensus-architectures": Table(
-        "Prediction consensus with strong and weak networks: FashionMNIST, Dirichlet 1",
-        "Figures 4 (right) and 5. Silos 1 to 5 train an MLP 784-64-64-10 (strong), silos 6 to 10 a linear model "
-        "(weak). 25 rounds of 40 steps, the first 5 alone. Trust: what a weak silo gives a strong one in the middle of "
-        "the run, next to an equal share.",
-        [Row("Dirichlet 1")],
-        {name: partial(consensus, name) for name in ("local only", "naive", "static", "dynamic")},
-        [
-            Grid(
-                "Held-out accuracy",
-                [Column(name, f"{name}: {{}}") for name in ("local only", "naive", "static", "dynamic")],
-                each=("strong", "weak"),
-            ),
-            Grid("Trust", [Column(name, f"{name}: weak in strong") for name in _TRUST]),
-        ],
-        2,
-        settings={**_MIXED, "length": (25, 5, 40)},
-        fast={"length": (6, 2, 20)},
-        smoke=_SMOKE,
-        paper="prediction consensus, Figures 4 and 5",
-        other_data="FashionMNIST",
-        words=[
-            Words("the weak learn from the strong", ("weak", "dynamic"), ("weak", "local only")),
-            Words("trust is ahead of a plain mean", ("strong", "dynamic"), ("strong", "naive")),
-        ],
-    ),
-    "consensus-communication": Table(
-        "Prediction consensus and communication: FashionMNIST, Dirichlet 1, 10 silos",
-        "Figure 6. Held-out accuracy, and what a silo sends in all; rows by period train for the same steps. Warm-up "
-        "rounds send nothing. The network is 784-64-64-10. Answers: dynamic trust, one after every 40 steps, more and "
-        "more of them.",
-        [
-            *(
-                Row(f"every {length[2]} steps", {"length": length}, (_DYNAMIC, "FedCT", "FedAvg"))
-                for length in ((25, 5, 40), (10, 2, 100), (4, 1, 250))
-            ),
-            *(Row(f"{rounds - 4} answers", {"length": (rounds, 5, 40)}, (_DYNAMIC,)) for rounds in (5, 8, 14, 25)),
-        ],
-        {_DYNAMIC: partial(consensus, _DYNAMIC), "FedCT": partial(consensus, "FedCT"), "FedAvg": _averaged},
-        [
-            Grid("Held-out accuracy", by_method((_DYNAMIC, "FedCT", "FedAvg"))),
-            Grid("Bytes a silo sends in all", by_method((_DYNAMIC, "FedCT", "FedAvg"), "bytes in all", ",.0f")),
-        ],
-        2,
-        settings={**CONSENSUS, "dirichlet-concentration": 1.0},
-        fast={"private-size": 3000},
-        smoke={**_SMOKE, "num-silos": 4},
-        smoke_rows=["every 40 steps", "1 answers"],
-        paper="prediction consensus, Figure 6",
-        other_data="FashionMNIST",
-        words=[
-            Words(
-                "few, long rounds cost FedAvg more than prediction consensus",
-                ("every 250 steps", _DYNAMIC),
-                ("every 250 steps", "FedAvg"),
-            )
-        ],
-    ),
-    "fedmd": Table(
-        "FedMD's scenario: FashionMNIST's superclasses, 10 silos, five kinds of network",
-        "3,000 private records in all, 5,000 public examples, Adam with rate .001. Five superclasses: tops (four "
-        "subclasses), shoes (three), trousers, dresses, bags. Each silo has one subclass of tops and one of shoes, or "
-        "all of them (iid); all are tested on all. A constant has .4. 17 rounds of 40 steps; silos that share "
-        "probabilities train alone for the first 5. FedMD's take as many steps on the public set besides. FedCT is by "
-        "majority. Centralized: each network for as many steps on all private records.",
-        [
-            Row(_EACH, {"data": "fashion-superclasses"}),
-            Row("iid", {"data": "fashion-superclasses-iid"}),
-        ],
-        {**{name: partial(consensus, name) for name in _SUPERCLASSES}, "centralized": _pooled},
-        [
-            Grid("Held-out accuracy", by_method(_ALL)),
-            Grid("By network", [Column(name, f"{name}: {{}}") for name in _ALL], each=tuple(ARCHITECTURES)),
-            Grid("Bytes a silo sends in a round", by_method(_SUPERCLASSES[1:], "bytes", ",.0f")),
-        ],
-        2,
-        settings={
-            **SETTINGS,
-            "learner": ",".join(name for name, _ in _TWICE),
-            "learner-params": json.dumps([params for _, params in _TWICE]),
-            "length": (17, 5, 40),
-            "groups": {name: [place, place + 5] for place, name in enumerate(ARCHITECTURES, 1)},
-        },
-        fast={"length": (6, 2, 15)},
-        smoke={"private-size": 400, "public-size": 60, "length": (3, 2, 2)},
-        paper="FedMD, Figure 2",
-        other_data="FashionMNIST",
-        words=[
-            Words("FedMD gains over training alone", (_EACH, "FedMD"), (_EACH, "local only")),
-            Words("FedCT is slightly above FedMD", (_EACH, "FedCT"), (_EACH, "FedMD")),
-        ],
-    ),
+_MIXED: Final[Settings] = {
+    "learner": ",".join(["mlp"] * 5 + ["torch.nn.Linear"] * 5),
+    "learner-params": json.dumps([{"width": 64}] * 5 + [{"in_features": 784, "out_features": 10}] * 5),
+    "groups": {"strong": [1, 2, 3, 4, 5], "weak": [6, 7, 8, 9, 10]},
 }
+_FIVE: Final[Settings] = {
+    "learner": ",".join(name for name, _ in _TWICE),
+    "learner-params": json.dumps([params for _, params in _TWICE]),
+    "groups": {name: [place, place + 5] for place, name in enumerate(ARCHITECTURES, 1)},
+}
+_MEASURES: Final[dict[str, Method]] = {
+    **{name: partial(consensus, name) for name in METHODS},
+    "FedAvg": _averaged,
+    "centralized": _pooled,
+}
+TABLES: Final = tables(__file__, _MEASURES, {"network": SETTINGS, "strong and weak": _MIXED, "five kinds": _FIVE})

@@ -5,7 +5,8 @@ private records and the consensus. Labelers that are trained once would give the
 pay for each label would only have less to pay with.
 
 Hyper-parameters of the mechanisms are the defaults. Those of the linear labeler were chosen on other data, though not
-before anything was measured here: four earlier settings did worse at epsilon 1 on FashionMNIST. Public labels and the test set are read to score alone.
+before anything was measured here: four earlier settings did worse at epsilon 1 on FashionMNIST. Public labels and the
+test set are read to score alone.
 """
 
 import math

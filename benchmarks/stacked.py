@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from benchmarks import report
-from benchmarks.harness import FULL, Asked
+from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.config.learner import Training
@@ -25,33 +24,6 @@ _NETWORKS: Final[dict[str, tuple[Callable[[], Any], tuple[int, ...]]]] = {
     "MLP 784-512-512-10": (partial(mlp, 784, 10, 512), (784,)),
     "small CNN, 28 x 28": (partial(small_cnn, 10, 1), (1, 28, 28)),
 }
-
-
-def run(asked: Asked) -> None:
-    """A network's round beside bare PyTorch steps; 5 and 100 silos' networks as one beside one after the other."""
-    turns, steps, runs = asked.seeds(5), dict[str, Runs](), dict[str, Runs]()
-    fast = asked.size != FULL
-    for name, (make, shape) in [*_NETWORKS.items()][: asked.of(None, None, 1)]:
-        for batch in (64,) if fast else (8, 64):
-            ways = steps_of(make, shape, batch, 5 if fast else 50)
-            found = steps.setdefault(f"{name}, batch {2 * batch}", Runs())
-            for _ in range(turns):
-                found.add(**{way: seconds(work) for way, work in ways.items()})
-    for silos in (5,) if fast else (5, 100):
-        for baselines in ("none", "local")[: asked.of(None, None, 1)]:
-            found, labels = runs.setdefault(f"{silos} silos, baselines {baselines}", Runs()), dict[str, Any]()
-            for _ in range(turns):
-                for way, at_once in {"one after the other": 1, "as one": 0}.items():
-                    work = partial(_simulated, labels, way, silos, silos_at_once=at_once, baselines=baselines)
-                    found.add(**{way: seconds(work)})
-                found.add(same=float(np.mean(labels["as one"] == labels["one after the other"])))
-    text = (
-        "# Silos' networks as one\n\nProcessor seconds (on CUDA those of the clock), median of turns. First 50 steps "
-        "on 2,000 private and 5,000 public examples, bare and as our round. Then runs: tables of 60 records and 30 "
-        "features at each silo, 1,000 public examples, MLP 30-64-64-2, five rounds.\n\n"
-        + report.table(["seconds", "before", "ours", "ratio", "same labels"], [*_rows(steps), *_rows(runs)])
-    )
-    report.write("stacked", text, {**steps, **runs}, {"cuda": _ON_GPU})
 
 
 def steps_of(
@@ -85,14 +57,28 @@ def steps_of(
     return {"bare steps": bare, "our round": ours}
 
 
-def _simulated(labels: dict[str, Any], way: str, silos: int, **settings: Any) -> None:
-    rng = np.random.default_rng(0)
+def _steps(settings: Settings) -> dict[str, float]:
+    make, shape = _NETWORKS[settings["network"]]
+    ways = steps_of(make, shape, settings["batch"] // 2, settings["steps"])
+    return {"before": seconds(ways["bare steps"]), "ours": seconds(ways["our round"])}
+
+
+def _runs(settings: Settings) -> dict[str, float]:
+    """Silos one after the other and as one, and the share of the public examples with the same label."""
+    rng, silos = np.random.default_rng(0), settings["silos"]
     X, noise = rng.normal(size=(silos, 60, 30)), rng.normal(size=(silos, 60))
     tables = {f"silo-{n:03}": (X[n], (X[n, :, 0] + noise[n] > 0).astype(int)) for n in range(silos)}
-    labels[way] = simulate(
-        tables, rng.normal(size=(1000, 30)), algorithm=FedCT.paper(), learner="mlp", rounds=5, local_steps=50,
-        preprocessing="none", inspect=False, progress=False, **settings,
-    ).consensus  # fmt: skip
+    public, labels = rng.normal(size=(1000, 30)), []
+
+    def run(silos_at_once: int) -> None:
+        found = simulate(
+            tables, public, algorithm=FedCT.paper(), learner="mlp", rounds=5, local_steps=50, preprocessing="none",
+            inspect=False, progress=False, silos_at_once=silos_at_once, baselines=settings["baselines"],
+        )  # fmt: skip
+        labels.append(found.consensus)
+
+    spent = {way: seconds(partial(run, at_once)) for way, at_once in {"before": 1, "ours": 0}.items()}
+    return {**spent, "same": float(np.mean(labels[0] == labels[1]))}
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -106,10 +92,53 @@ def seconds(work: Callable[[], object]) -> float:
         return clock() - start
 
 
-def _rows(found: dict[str, Runs]) -> list[list[str]]:
-    rows = []
-    for name, runs in found.items():
-        before, after, *same = (median(values) for values in runs.values.values())
-        equal = f"{same[0]:.1%}" if same else "–"
-        rows.append([name, f"{before:.3f}", f"{after:.3f}", f"{after / before:.2f}", equal])
-    return rows
+def middle(key: str, form: str) -> Callable[[Runs], str]:
+    """The cell with the median of these values."""
+    return lambda runs: format(median(runs.values[key]), form) if key in runs.values else "–"
+
+
+def _ratio(way: str) -> Callable[[Runs], str]:
+    def cell(runs: Runs) -> str:
+        both = [runs.values.get(f"{way}: {when}") for when in ("ours", "before")]
+        return f"{median(both[0]) / median(both[1]):.2f}" if both[0] and both[1] else "–"
+
+    return cell
+
+
+TABLES: Final = {
+    "stacked": Table(
+        "Silos' networks as one",
+        "Processor seconds (on CUDA those of the clock), median of turns. First {steps} steps on 2,000 private and "
+        "5,000 public examples, bare and as our round. Then runs, silos' networks one after the other and as one: "
+        "tables of 60 records and 30 features at each silo, 1,000 public examples, MLP 30-64-64-2, five rounds.",
+        [
+            *(
+                Row(f"{name}, batch {batch}", {"network": name, "batch": batch}, ("steps",))
+                for name in _NETWORKS
+                for batch in (16, 128)
+            ),
+            *(
+                Row(f"{silos} silos, baselines {baselines}", {"silos": silos, "baselines": baselines}, ("runs",))
+                for silos in (5, 100)
+                for baselines in ("none", "local")
+            ),
+        ],
+        {"steps": _steps, "runs": _runs},
+        [
+            Grid(
+                title,
+                [
+                    Column("before", f"{way}: before", middle(f"{way}: before", ".3f")),
+                    Column("ours", f"{way}: ours", middle(f"{way}: ours", ".3f")),
+                    Column("ratio", f"{way}: ours", _ratio(way)),
+                    Column("same labels", f"{way}: same", ".1%"),
+                ],
+            )
+            for way, title in {"steps": "steps", "runs": "runs of silos"}.items()
+        ],
+        5,
+        settings={"steps": 50},
+        smoke={"steps": 5},
+        smoke_rows=["MLP 30-64-64-10, batch 16", "5 silos, baselines none"],
+    )
+}

@@ -5,7 +5,6 @@ Breast cancer by region: The Cancer Genome Atlas in FLamby's preparation (J. Ogi
 Loprinzi et al., Journal of Clinical Oncology 12, 1994, as in lifelines.
 """
 
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -156,21 +155,6 @@ def _liars(seed: int) -> dict[str, dict[str, float]]:
     return found
 
 
-def _speed() -> tuple[float, float]:
-    """Seconds of a run of six silos with 200 records each, and of lifelines' six Cox fits."""
-    from lifelines import CoxPHFitter
-
-    table = _read("tcga_brca_survival").drop(columns=["site", "test"])
-    parts = [table.sample(200, random_state=number, replace=True) for number in range(6)]
-    silos = {f"silo-{number}": part for number, part in enumerate(parts)}
-    start = time.perf_counter()
-    for part in parts:
-        CoxPHFitter(penalizer=0.1).fit(part, "time", "event")
-    fits, start = time.perf_counter() - start, time.perf_counter()
-    simulate(silos, Drawn(0), time="time", event="event", inspect=False, progress=False, baselines="none")
-    return time.perf_counter() - start, fits
-
-
 def measured(settings: Settings) -> dict[str, float]:
     """Concordances of one division, and Brier scores and gaps where models give chances."""
     warnings.simplefilter("ignore")
@@ -183,11 +167,6 @@ def measured(settings: Settings) -> dict[str, float]:
 def _lies(settings: Settings) -> dict[str, float]:
     warnings.simplefilter("ignore")
     return {f"{liar}, {rule}": value for liar, own in _liars(settings["seed"]).items() for rule, value in own.items()}
-
-
-def _seconds(settings: Settings) -> dict[str, float]:
-    warnings.simplefilter("ignore")
-    return dict(zip(("run", "fits"), _speed(), strict=True))
 
 
 def _pair(name: str) -> Callable[[Runs], str]:
@@ -225,15 +204,13 @@ TABLES: Final = {
         "observed and stated chances: on pooled tests, at two horizons, alone and together. Random splits: a quarter "
         "of each site's records is public, a fifth is for tests. FLamby's split has no public set: it is drawn from "
         "the columns' ranges. Published for it: FedAdam .842, FedAvg .735, best local .728. Then a student on FLamby's "
-        "pooled test, by the silo that turns its grades around; and seconds of a run of six silos with 200 records, "
-        "next to six Cox fits.",
+        "pooled test, by the silo that turns its grades around.",
         [
             *(_row(FLAMBY, method) for method in METHODS),
             *(_row(name, "mean") for name in TABLES_OF),
             Row("one silo lies", methods=("lies",), seeds=_DRAWS),
-            Row("seconds", methods=("speed",), seeds=1),
         ],
-        {"": measured, "lies": _lies, "speed": _seconds},
+        {"": measured, "lies": _lies},
         [
             Grid(
                 "table, grades",
@@ -244,9 +221,8 @@ TABLES: Final = {
                 ],
             ),
             Grid("liar", [Column(rule, f"lies: {{}}, {rule}", ".3f") for rule in ("mean", "median")], each=REGIONS),
-            Grid("", [Column("run", "speed: run", ".2f"), Column("Cox fits by lifelines", "speed: fits", ".2f")]),
         ],
         SEEDS,
-        smoke_rows=["transplants, mean", "one silo lies", "seconds"],
+        smoke_rows=["transplants, mean", "one silo lies"],
     )
 }

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from benchmarks.harness import Column, Grid, Row, Settings, Table, Words
+from benchmarks.declared import tables
+from benchmarks.harness import Settings
 from benchmarks.methods import SETTINGS
 from benchmarks.prediction_consensus import consensus
 from benchmarks.variants import shifted
@@ -32,16 +33,6 @@ FLIPPED: Final = 0.1
 CENTERS: Final = (-2.0, 0.0, 2.0)
 _POINTS: Final = np.linspace(-3, 3, 50)
 _RULES: Final = {"local only": None, "naive": naive(), "dynamic": dynamic(similarity_of_values)}
-_GAUSSIANS: Final[Settings] = {
-    **SETTINGS,
-    "data": "four-gaussians",
-    "learner": "benchmarks.toys.small_network",
-    "learner-params": "{}",
-    "learning-rate": 0.005,
-    "bad": ("silo-4",),
-    "length": (20, 5, 40),
-}
-_WORSE: Final = "and a weak one"
 
 
 def small_network(num_features: int, num_classes: int) -> Any:
@@ -107,45 +98,9 @@ def _either(rule: str, settings: Settings) -> dict[str, float]:
     return {"good silos": found["accuracy"], "bad silo": found["bad silos"]}
 
 
-TABLES: Final = {
-    "consensus-toys": Table(
-        "Prediction consensus: two toy problems",
-        "**Four Gaussians**, 5 seeds: four classes around (±2, ±2) with unit variance, four silos with 50 records "
-        "each, 200 public examples, a network with layers of 5, 10 and 4. A tenth of all labels is wrong; those of "
-        "silo 4 are shifted by one class besides. Held-out accuracy. **Polynomials**: y = x³ - 3x with unit noise, 50 "
-        "points at each silo around -2, 0 and 2 with unit variance, 50 public points from -3 to 3, lambda 1, 50 "
-        "rounds, each solved exactly by least squares. Silos fit polynomials of degree 4. A fourth silo, around 0, "
-        "fits a line. Squared error against the true function, mean over the public points. Dynamic trust is by "
-        "squared distance, its rows the shares of 1 / (1 + distance / variance): the paper gives no formula for "
-        "regression.",
-        [
-            Row("four Gaussians", _GAUSSIANS, seeds=5),
-            Row("three strong silos", {"degrees": (4, 4, 4), "rounds": 50}),
-            Row(_WORSE, {"degrees": (4, 4, 4, 1), "rounds": 50}),
-        ],
-        {rule: partial(_either, rule) for rule in _RULES},
-        [
-            Grid(
-                "Accuracy, or squared error",
-                [Column(rule, f"{rule}: {{}}") for rule in _RULES],
-                each=("good silos", "bad silo", "strong silos", "weak silo"),
-            )
-        ],
-        20,
-        smoke={"length": (3, 2, 2), "rounds": 2},
-        loaders={"four-gaussians": four_gaussians},
-        paper="prediction consensus, Figures 1 and 2, Appendix A",
-        words=[
-            Words(
-                "trust helps beside a bad silo (Figure 2)",
-                ("four Gaussians, good silos", "dynamic"),
-                ("four Gaussians, good silos", "naive"),
-            ),
-            Words(
-                "trust helps beside a weak silo (Figure 1)",
-                (f"{_WORSE}, strong silos", "naive"),
-                (f"{_WORSE}, strong silos", "dynamic"),
-            ),
-        ],
-    )
-}
+TABLES: Final = tables(
+    __file__,
+    {rule: partial(_either, rule) for rule in _RULES},
+    {"network": SETTINGS},
+    {"four-gaussians": four_gaussians},
+)
