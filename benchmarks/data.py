@@ -65,8 +65,7 @@ def federated(
 class Source:
     """A table and the column ``by`` whose values are its silos, if it has one; that and ``unused`` are no features.
 
-    ``positive`` is the value of ``label`` that is predicted, or the lowest number that counts as positive. Of silos
-    with more than ``most`` records a random part is taken, so that no silo is the data set.
+    ``positive`` is the value of ``label`` that is predicted, or the lowest number that counts as positive.
     """
 
     folder: str
@@ -76,7 +75,6 @@ class Source:
     positive: str | int
     classes: tuple[str, str]
     unused: Collection[str] = ()
-    most: int = 1_500
 
     def read(self) -> tuple[Schema, Examples, NDArray[Any]]:
         """The table's columns, its records, and the silo of each. Records without a silo's name have one together.

@@ -23,7 +23,8 @@ def tables(
     """The tables declared next to the file ``module``, by name; ``groups`` of settings are known besides its own."""
     text = tomllib.loads(Path(module).with_suffix(".toml").read_text("utf-8"))
     shared, groups = text.pop("all", {}), {**groups, **text.pop("settings", {})}
-    return {name: _table({**_joined(shared, own), "loaders": loaders}, methods, groups) for name, own in text.items()}
+    shared["loaders"] = {**loaders}
+    return {name: _table(_joined(shared, own), methods, groups) for name, own in text.items()}
 
 
 def _joined(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from benchmarks.harness import Asked, Table, Words
 _NEAR: Final = 0.02
 """Figures that differ by less agree; larger ones, such as epsilons, in proportion."""
 _NUMBER: Final = re.compile(r"([+-]?[\d.,]*\d)(?: ± ([\d.]+))?")
-_FOOT: Final = re.compile(r"Measured by `([^`]*)`.*?(?:commit ([0-9a-f]{7,}(?:-dirty)?))?\)\.")
+_FOOT: Final = re.compile(r"Measured by `([^`]*)` in (\d+) s.*?(?:commit ([0-9a-f]{7,}(?:-dirty)?))?\)\.")
 
 
 class Number(NamedTuple):
@@ -29,11 +29,11 @@ class Number(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A committed file: its cells by row and column, the command that it names, and the commit."""
+    """A committed file: its cells by row and column, the commit that it names, and the seconds that it took."""
 
     cells: dict[tuple[str, str], str]
-    command: str
     commit: str
+    seconds: int
 
     def number(self, row: str, column: str) -> Number | None:
         """The figure of a cell; None where there is none."""
@@ -63,7 +63,7 @@ def read(path: Path) -> Result:
                 for title, value in zip(header, values, strict=True):
                     cells.setdefault((row, title), value)
     foot = _FOOT.search(text)
-    return Result(cells, foot[1] if foot else "", (foot[2] if foot else "") or "–")
+    return Result(cells, (foot[3] if foot else "") or "–", int(foot[2]) if foot else 0)
 
 
 def _cells(line: str) -> list[str]:
@@ -74,6 +74,7 @@ def run(asked: Asked) -> None:
     """Every figure and claim of the papers next to ours, from the committed results; takes seconds."""
     lines = [*_declared()]
     agree = [line[4] for line in lines]
+    spent = [found.seconds for path in sorted(report.RESULTS.glob("*.md")) if (found := read(path)).seconds]
     told = [line for line in agree if line in ("yes", "no")]
     text = (
         f"# The papers' figures and ours\n\nWritten by `python -m benchmarks papers --commit` from the committed "
@@ -82,7 +83,9 @@ def run(asked: Asked) -> None:
         "errors, and level if neither is. Figures of other data sets than the paper's cannot be compared. FedCT: "
         "Abourayya et al., arXiv:2310.05696. FedKT: Li, He, Song, IJCAI 2021. Prediction consensus: Fan, "
         "Mendler-Dünner, Jaggi, NeurIPS 2023. FedMD: Li, Wang, arXiv:1910.03581. [Remarks](README.md) say why "
-        "figures differ.\n\n" + report.table(["paper", "what", "paper's", "ours", "agrees", "command", "commit"], lines)
+        f"figures differ. The {len(spent)} files of results took {sum(spent) / 3600:.1f} hours together, by the "
+        "seconds that they name.\n\n"
+        + report.table(["paper", "what", "paper's", "ours", "agrees", "command", "commit"], lines)
     )
     report.values_path(asked.name).with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)
@@ -142,4 +145,4 @@ def _source(name: str, found: Result) -> list[str]:
 @cache
 def _result(name: str) -> Result:
     path = report.RESULTS / f"{name}.md"
-    return read(path) if path.exists() else Result({}, "", "–")
+    return read(path) if path.exists() else Result({}, "–", 0)
