@@ -44,7 +44,7 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "joint": ("joint", "joint-additive", "joint-few", "joint-patients"),
     "toys": ("consensus-toys",),
     "language": ("language",),
-    "experiments": (
+    "methods": (
         "fedct-fashion-mnist", "fedct-non-iid", "fedct-non-iid-rules", "fedct-communication", "fedct-public-shift",
         "fedct-public-size", "fedct-scale", "fedct-convergence", "weight-sharing",
     ),

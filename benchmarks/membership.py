@@ -16,11 +16,10 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from benchmarks import language
 from benchmarks.harness import Column, Grid, Row, Settings, Table
+from benchmarks.language import SENTIMENT, minilm
 from benchmarks.methods import PAPERS_NETWORK, one_thread_per_silo
 from benchmarks.report import Runs
-from benchmarks.sentiment import SENTIMENT
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, Seen, seen_in_model
@@ -109,7 +108,7 @@ PARTS: Final = {
         refits=4,
         seeds=2,
         without=_NOT_FOR_TEXT,
-        learner_params=lambda: {"folder": str(language.minilm())},
+        learner_params=lambda: {"folder": str(minilm())},
     ),
     "fashion-mnist": Part(
         "FashionMNIST, 5 silos x 200 images, overfitting networks",

@@ -1,26 +1,31 @@
-"""Ways to train the same networks on the same data for the same steps; each measured for one seed."""
+"""Ways to train the same networks on the same data for as many steps; ``methods.toml`` has FedCT's tables of them."""
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from benchmarks.declared import tables
+from benchmarks.harness import Settings
 from benchmarks.pfnm import matched
-from benchmarks.variants import change
+from benchmarks.variants import change, config_of
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.silo.simulated import simulated_site
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
 from server_app.main import app as server_app
 
 PAPERS_NETWORK: Final[dict[str, Any]] = {
@@ -132,3 +137,49 @@ METHODS: Final[dict[str, Callable[..., Measured]]] = {
 }
 """QM: qualified majority, with the paper's quorum of 0.9. Shares: of votes, as soft targets.
 DS: Dawid-Skene. After FedProx stands mu."""
+
+
+def _with(method: str, settings: Settings) -> Mapping[str, float]:
+    one_thread_per_silo()
+    return METHODS[method](config_of(settings))._asdict()
+
+
+def _log(config: RunConfig) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as temporary:
+        rounds, _ = run_federation(change(config, run_dir=f"{temporary}/run"))
+    simulated_site.cache_clear()
+    return rounds
+
+
+def _course_alone(config: RunConfig) -> Iterator[float]:
+    """Mean accuracy after each round's steps where silos never communicate."""
+    dataset = datasets.load(config)
+    learners = [build_learner(config, dataset, n, silo.private.X) for n, silo in enumerate(dataset.silos)]
+    unlabeled = np.full(len(dataset.public), ABSTAIN, dtype=LABEL_DTYPE)
+    for _ in range(config.num_server_rounds):
+        for learner, silo in zip(learners, dataset.silos, strict=True):
+            assert isinstance(learner, Resumable)
+            learner.advance(silo.private, dataset.public.X, unlabeled, 1.0)
+        yield fmean(accuracy(learner, dataset.test) for learner in learners)
+
+
+def _curves(settings: Settings) -> dict[str, float]:
+    """Accuracy of silos' models in FedCT and their spread, of FedAvg's, and alone, after each round."""
+    one_thread_per_silo()
+    config = config_of({**settings, "report-scores": True})
+    log = _log(config)
+    averaged = change(config, algorithm="fedavg", warm_up_rounds="auto", query_size=0)
+    curves = {
+        "local only": list(_course_alone(config)),
+        "FedCT": [fmean(silo["scores"]["pooled_accuracy"] for silo in entry["silos"].values()) for entry in log],
+        "spread of FedCT": [entry["accuracy_spread"] for entry in log],
+        # Before anything was labeled there is none to change.
+        "churn": [entry["churn"] or 0.0 for entry in log],
+        "FedAvg": [entry["scores"]["accuracy"] for entry in _log(averaged)],
+    }
+    return {f"{name}, {number}": value for name, curve in curves.items() for number, value in enumerate(curve, 1)}
+
+
+TABLES: Final = tables(
+    __file__, {"": _curves, **{name: partial(_with, name) for name in METHODS}}, {"network": SETTINGS}
+)

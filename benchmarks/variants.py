@@ -49,12 +49,15 @@ def change(config: RunConfig, **settings: Any) -> RunConfig:
     )
 
 
-_OF_TABLES: Final = frozenset({"length", "groups", "bad", "corruption", "rounds"})
+_OF_TABLES: Final = frozenset({"length", "groups", "bad", "corruption", "rounds", "steps"})
 
 
 def config_of(settings: Mapping[str, Any]) -> RunConfig:
-    """The settings of a run, without those that only tables know."""
-    return RunConfig.from_flower({key: value for key, value in settings.items() if key not in _OF_TABLES})
+    """The settings of a run, without those that only tables know; ``steps`` in all give its rounds."""
+    given = {key: value for key, value in settings.items() if key not in _OF_TABLES}
+    if "steps" in settings:
+        given["num-server-rounds"] = max(1, settings["steps"] // settings.get("local-steps", 50))
+    return RunConfig.from_flower(given)
 
 
 def halves(concentrations: tuple[float, float]) -> str:
