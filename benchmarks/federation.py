@@ -36,12 +36,12 @@ def _measured(settings: Settings, vote: bool = False, **more: Any) -> dict[str, 
     """Scores; rounds, their seconds together, and bytes that a silo sends in one. Settings are the run config's."""
     warnings.simplefilter("ignore")
     given = {key.replace("-", "_"): value for key, value in settings.items()}
-    data, rounds, measure = (given.pop(key, None) for key in ("data", "num_server_rounds", "measure"))
+    data, rounds = given.pop("data"), given.pop("num_server_rounds", None)
+    measure = given.pop("measure", "balanced_accuracy")
     run = simulate(data, rounds=rounds, progress=False, **{**given, **more})
     sent = float(run.scores["bytes_sent"].mean()) / len(run.rounds)
     cost = {"rounds": len(run.rounds), "seconds": float(run.rounds["seconds"].sum()), "bytes": sent}
-    found = scores(run, measure) if measure else scores(run)
-    return {**found, **cost, **({"vote": vote_of_locals(run)} if vote else {})}
+    return {**scores(run, measure), **cost, **({"vote": vote_of_locals(run)} if vote else {})}
 
 
 def vote_of_locals(run: Run) -> float:
