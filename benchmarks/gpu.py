@@ -155,7 +155,7 @@ _ROWS: Final = [
 ]
 TABLES: Final = {
     "gpu": Table(
-        f"One {torch.cuda.get_device_name() if _ON_GPU else 'CPU, no GPU: not measured on one'}",
+        f"One GPU ({torch.cuda.get_device_name() if _ON_GPU else 'not measured: there is none, and this is the CPU'})",
         "Median of turns. Milliseconds of a step: bare PyTorch's, and ours in a round of {steps}. Milliseconds of a "
         "round of all silos, MLP 784-512-512-10 with batches of 128. Seconds of FedCT as in the paper's Table 1 (5 "
         "silos, 50 steps a round, made images). Whole runs in seconds, and shares of the public set's labels that are "
