@@ -21,7 +21,7 @@ from benchmarks.no_harm_rows import ROWS as MADE_SITES
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
 from fedct_flwr import datasets, simulate
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, take
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.labelers.joint_linear import joint_labeler, train_together
@@ -108,26 +108,28 @@ def few(settings: Settings) -> dict[str, float]:
         {"study": "few", "data": settings["data"], "seed": seed, "public-fraction": 0.25, "test-fraction": 0.25,
          "learner": "logistic-regression", "learner-params": '{"class_weight": "balanced"}'}
     )  # fmt: skip
-    dataset = _cut(datasets.load(config), kept, seed)
-    private = [silo.private for silo in dataset.silos]
+    whole = datasets.load(config)
+    silos = _with_few(whole, kept, seed)
+    private = [silo.private for silo in silos]
     records = sum(own.size for own in private)
     if len(private) < 2 or records < len(private) * kept / 2:
         return {}
+    dataset = replace(whole, silos=tuple(silos))
     labels = joint_labels(private, dataset.public.X, dataset.schema, epsilon=epsilon, may_collude=1, seed=seed)
     found = dict(own_models(config, dataset, {epsilon: labels}, guarded_at=()))
     gain = found[f"own {epsilon:g}"] - found["alone"]
     return {**found, "gain": gain, "records": records, "per noise": records / least_multiplier(epsilon, DELTA)}
 
 
-def _cut(dataset: FederatedDataset, kept: int, seed: int) -> FederatedDataset:
-    """With at most this number of records of each silo; without silos of fewer than 20, or of one class."""
+def _with_few(dataset: FederatedDataset, kept: int, seed: int) -> list[SiloData]:
+    """Silos with at most this number of records; without those of fewer than 20, or of one class."""
     silos = []
     for silo in dataset.silos:
         rows = generator(seed, "few", silo.name).permutation(silo.private.size)[:kept]
         own = take(silo.private, rows)
         if own.size >= _FEWEST and len(set(own.y)) == len(dataset.schema.classes):
             silos.append(replace(silo, private=own))
-    return replace(dataset, silos=tuple(silos))
+    return silos
 
 
 def patients(settings: Settings) -> dict[str, float]:
