@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from benchmarks import fedkt
 from benchmarks.__main__ import NAMES, main
+from benchmarks.declared import tables
+from benchmarks.harness import Method
 from benchmarks.no_harm import Silos
 from benchmarks.pfnm import Layer, Prior, costs, match_networks
 from benchmarks.variants import VARIANTS, one_subclass_each, shifted
@@ -97,6 +99,20 @@ def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.exception or done.output
         values.append(json.loads((out / "no-harm-smoke.json").read_text("utf-8"))["values"])
     assert values[0] == values[1]
+
+
+def test_a_declared_table_replaces_what_all_say_setting_by_setting(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        '[all]\nseeds = 2\nsmoke = { a = 1, b = 1 }\ngrids = [{ measure = "m" }]\n[settings]\nnear = { c = 1, d = 1 }\n'
+        '[one]\ntitle = ""\nabout = ""\nuse = ["far", "near"]\nsmoke = { b = 2 }\nsettings = { d = 2 }\n'
+        'methods = { ours = "known" }\nrows = [{ name = "r", use = ["near"], settings = { c = 3 } }]\n',
+        "utf-8",
+    )
+    known: Method = lambda settings: {"m": 1.0}  # noqa: E731
+    one = tables(str(tmp_path / "own.py"), {"known": known}, {"far": {"c": 0, "e": 0}})["one"]
+    assert (one.seeds, one.smoke, one.settings) == (2, {"a": 1, "b": 2}, {"c": 1, "d": 2, "e": 0})
+    assert (one.rows[0].settings, one.methods) == ({"c": 3, "d": 1}, {"ours": known})
+    assert one.grids[0].columns[0][:2] == ("ours", "ours: m")
 
 
 def test_tables_of_results_in_pages_are_those_committed() -> None:
