@@ -37,6 +37,7 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "false_alarms": ("false-alarms",),
     "stacked": ("stacked",),
     "gpu": ("gpu",),
+    "overhead": ("overhead",),
     "scale": ("scale", "secure-sum"),
     "drawn": ("drawn",),
     "calibration": ("calibration",),
