@@ -15,7 +15,8 @@ from fedct_flwr.drawing.patients import PatientCount
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.content import Histograms, Instruction, Query
-from fedct_flwr.wire.kinds import PATIENTS, HistogramCounts, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.sums import PATIENTS, HistogramCounts
 
 if TYPE_CHECKING:
     # An algorithm as an object waits for neither, nor for the extra privacy.

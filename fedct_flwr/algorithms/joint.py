@@ -10,7 +10,8 @@ from fedct_flwr import coordinator, labelers, learners
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
 from fedct_flwr.wire.content import STEPS
-from fedct_flwr.wire.kinds import GRADIENTS, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.sums import GRADIENTS
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

@@ -9,7 +9,6 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.status import Status
 
-from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.cli.output import Output
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
@@ -17,6 +16,7 @@ from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import distrusts
+from fedct_flwr.report.summary import what_leaves
 from fedct_flwr.runs.records import Monitor, certificate, errors_of, grouped, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes

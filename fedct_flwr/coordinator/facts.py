@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import wire
 from fedct_flwr.consensus.label_matrix import agreed, counts_agreed
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName, Votes
 from fedct_flwr.wire.content import Fit, Scores, Terms
-from fedct_flwr.wire.kinds import COUNTS, GRADIENTS, PROBABILITIES, Kind, Summed
+from fedct_flwr.wire.kinds import COUNTS, PROBABILITIES, Kind
 
 
 class Decision(NamedTuple):
@@ -116,9 +117,9 @@ def facts_of(
     """
     if not kind.labels:
         return facts_of_values(votes, decision)
-    if kind is GRADIENTS:
+    if kind.added and kind is wire.GRADIENTS:
         return _of_labeler(votes, decision, terms)
-    if isinstance(kind, Summed):
+    if kind.added and isinstance(kind, wire.Summed):
         agreement = None if kind.noisy else _agreed_in_sum(votes, decision)
         found = facts_of_labels(agreement, {silo: {} for silo in votes}, scores, decision, terms)
         message = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"

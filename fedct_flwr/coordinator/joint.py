@@ -23,7 +23,7 @@ from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Instruction, Query
-from fedct_flwr.wire.kinds import GRADIENTS
+from fedct_flwr.wire.sums import GRADIENTS
 
 if TYPE_CHECKING:
     # Needs the extra privacy.

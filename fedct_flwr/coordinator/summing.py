@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from fedct_flwr.secure_sum.terms import Shape, Terms
     from fedct_flwr.wire.content import Instruction
-    from fedct_flwr.wire.kinds import NoisySum
+    from fedct_flwr.wire.sums import NoisySum
 
 LONGEST_SECONDS: Final = 60.0
 """Silos have their answers ready when a sum begins: no message of it takes long."""

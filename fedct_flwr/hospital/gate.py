@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
+from fedct_flwr import wire
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, digest_in
 from fedct_flwr.secure_sum.faults import Fault
@@ -40,7 +41,7 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.types import Refusal, Refused, SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Joint, Reply, Terms
-from fedct_flwr.wire.kinds import ADDED, Kind, kind_of
+from fedct_flwr.wire.kinds import Kind, kind_of
 from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Usage:
         elif entry.event in (Event.RELEASED, Event.REPEATED):
             self._last[entry.run] = Question(entry.round, entry.request, entry.payload)
             self.answers += 1
-            if entry.kind in ADDED:
+            if entry.kind in wire.ADDED:
                 self.ready.add(entry.request)
         elif entry.event is Event.ADDED:
             self.added |= {entry.request} - {""}

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
@@ -23,8 +22,10 @@ from fedct_flwr.privacy.budget import ALL_SILOS, DATA_SET, SILOS_TOGETHER, Priva
 from fedct_flwr.runs.records import certificate, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, Test, means, read
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.kinds import HARD, kind_for
+from fedct_flwr.wire.sums import NOISY_SUMS, SUMS
 
 _OF_RUN: Final = ("queried", "abstained", "agreement", "churn", "distance", "moved", "balanced_accuracy")
 _OF_SILO: Final = (
@@ -292,3 +293,14 @@ def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = DATA_SET) 
 
     budget = budget_of(config.privacy_settings(config.asked_about(folder.num_public)))
     return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget, data_set) for silo in folder.silos]
+
+
+def what_leaves(config: RunConfig, quantity: str) -> str:
+    """Describe in plain words what leaves a silo. ``quantity``: the number that is predicted (empty: classes)."""
+    algorithm, scores = find_algorithm(config), " and test scores" if config.report_scores else ""
+    if algorithm.kind is None:
+        return f"{algorithm.leaves}{scores}"
+    kind = algorithm.kind if algorithm.kind.added else kind_for(algorithm.kind, quantity)
+    # Where silos only add their answers, and perhaps shares of noise.
+    sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
+    return f"{words_of(sums.get(kind.name, kind)).shared}{scores}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from fedct_flwr import learners
+from fedct_flwr import learners, wire
 from fedct_flwr.learners.base import Choosing, Distillable, Grading, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.scoring import both_accuracies, r_squared
@@ -30,15 +30,12 @@ from fedct_flwr.types import (
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import (
     BY_PROBABILITIES,
-    GRADIENTS,
     PROBABILITIES,
     SHARES,
     VALUES,
     Kind,
     Numbers,
-    OnlyReady,
     Shares,
-    Summed,
 )
 
 if TYPE_CHECKING:
@@ -89,13 +86,13 @@ def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
 
     Raises TrainingError, ConfigError for an answer that students give, Refused (QUERY) where nothing is learned.
     """
-    if isinstance(kind, Summed):
+    if kind.inner:
         return answer(kind.inner, tools, instruction)
     if not kind.own_model:
         raise ConfigError("students cast votes, not the silo's own model: ask for labels, or for votes of students")
     if isinstance(kind, Numbers):
         return _with_numbers(kind, tools, instruction)
-    if isinstance(kind, OnlyReady) and kind is not GRADIENTS:
+    if kind.added and kind is not wire.GRADIENTS:
         raise Refused(Refusal.QUERY)
     if kind is SHARES:
         targets = SHARES.soft_targets(instruction)

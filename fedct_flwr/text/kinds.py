@@ -2,21 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from fedct_flwr.wire.content import Terms
-from fedct_flwr.wire.kinds import (
-    COUNTS,
-    GRADIENTS,
-    HARD,
-    HISTOGRAMS,
-    NOISY_SUMS,
-    PATIENTS,
-    PROBABILITIES,
-    SCORES,
-    SHARES,
-    SUMS,
-    VALUES,
-    Kind,
-)
+from fedct_flwr.wire.kinds import COUNTS, HARD, PROBABILITIES, SHARES, VALUES, Kind
+from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, NOISY_SUMS, PATIENTS, SCORES, SUMS
 
 
 class Decided(NamedTuple):
@@ -218,8 +205,3 @@ WORDS: Final = {
 def words_of(kind: Kind) -> Words:
     """The words for a kind of answer."""
     return WORDS[kind.name]
-
-
-def predicted(terms: Terms) -> str:
-    """The prediction's subject, in a word or two."""
-    return terms.quantity or f"{terms.num_classes} classes"

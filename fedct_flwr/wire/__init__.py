@@ -1,1 +1,29 @@
 """Messages between coordinator and silos, to the byte."""
+
+from typing import TYPE_CHECKING
+
+from fedct_flwr import importing
+
+if TYPE_CHECKING:
+    from fedct_flwr.wire.sums import (
+        ADDED,
+        GRADIENTS,
+        HISTOGRAMS,
+        PATIENTS,
+        SCORES,
+        SUMS,
+        Gradients,
+        NoisySum,
+        Summed,
+        in_sums,
+        put_joint,
+        take_histograms,
+        take_joint,
+    )
+
+__all__ = [
+    "ADDED", "GRADIENTS", "HISTOGRAMS", "PATIENTS", "SCORES", "SUMS", "Gradients", "NoisySum", "Summed", "in_sums",
+    "put_joint", "take_histograms", "take_joint",
+]  # fmt: skip
+
+__getattr__ = importing(__name__, {"sums": __all__})

@@ -5,13 +5,12 @@ its words for people in ``text/kinds.py``. The kind is told by the instruction a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, SoftVotes, Votes
+from fedct_flwr import wire
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.packing import (
@@ -72,6 +71,10 @@ class Kind(ABC):
     """Whether the consensus is labels, which a global model can learn."""
     learns_labels: bool = True
     """Whether the silo's own model learns the labels in an instruction's ``targets``."""
+    added: ClassVar[bool] = False
+    """Whether answers stay at the silo, and leave in a secure sum alone."""
+    inner: "Kind | None" = None
+    """The kind whose answers are added in such a sum; None in others."""
     own_targets: ClassVar[bool] = False
     """Whether each silo has targets of its own; otherwise all learn the table of the consensus."""
 
@@ -365,101 +368,7 @@ BY_PROBABILITIES: Final = (PROBABILITIES, SHARES)
 """Kinds for learners that know probabilities, and learn from them."""
 
 
-class OnlyReady(Kind):
-    """Answers that stay at the silo, to be added in a secure sum: its reply only says that they are ready."""
-
-    policy = "sum"
-    field = "ready"
-
-    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        return NOTHING
-
-    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        message.ready.SetInParent()
-
-    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
-        return NOTHING
-
-
-class Summed(OnlyReady):
-    """One vote of each silo for each example, in a sum ``(examples, classes)``; a silo that abstains adds zeros.
-
-    ``inner`` is the kind whose answers are added; it is trained for and asked as that kind is. With ``noisy``, silos
-    add shares of noise, and the sum is in units of a grid.
-    """
-
-    def __init__(self, inner: Kind, name: str, policy: str, *, noisy: bool) -> None:
-        self.inner, self.noisy = inner, noisy
-        self.name = name + " with noise" * noisy
-        self.policy = policy
-        self.of, self.own_model, self.learns_labels = inner.of, inner.own_model, inner.learns_labels
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        return Cost(instruction.query.size * terms.width)
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
-
-    def can_answer(self, votes: int, terms: Terms) -> bool:
-        return self.inner.can_answer(votes, terms)
-
-
-def _sums(*, noisy: bool) -> dict[str, Summed]:
-    """Sums of labels; and of students' votes: one of a silo where all agree, as in FedKT's consistent voting."""
-    of_labels = Summed(HARD, "sums of labels", "sum", noisy=noisy)
-    return {HARD.name: of_labels, COUNTS.name: Summed(COUNTS, "sums of students' votes", "count-sum", noisy=noisy)}
-
-
-SUMS: Final = _sums(noisy=False)
-"""Kinds of sums, by the name of the kind whose answers are added."""
-NOISY_SUMS: Final = _sums(noisy=True)
-
-
-class NoisySum(OnlyReady):
-    """Summands with shares of noise that protect records."""
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """Raise Refused (QUERY): ``Joint`` and ``Histograms`` need more than these arguments."""
-        raise Refused(Refusal.QUERY)
-
-
-class Gradients(NoisySum):
-    """Gradients with a share of noise ``(size, classes)``, in a sum; or nothing, where silos learn the labels."""
-
-    name = "sums of noisy gradients"
-    policy = "joint"
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        joint = instruction.joint
-        return Cost(0 if joint is None or joint.weights is None else joint.weights.size)
-
-
-class HistogramCounts(NoisySum):
-    """Counts with a share of noise, in a sum: of columns' values, of patients who meet a condition, or for scores.
-
-    The silo's own model has no part in it.
-    """
-
-    def __init__(self, name: str, policy: str) -> None:
-        self.name, self.policy = name, policy
-
-    def fits(self, quantity: str) -> bool:
-        return not quantity or self.policy == "count"
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        return Cost(instruction.histograms.numbers if instruction.histograms else 0)
-
-
-GRADIENTS: Final = Gradients()
-HISTOGRAMS: Final = HistogramCounts("sums of noisy histograms", "draw")
-PATIENTS: Final = HistogramCounts("sums of noisy counts of patients", "count")
-SCORES: Final = HistogramCounts("sums of noisy confusion matrices", "scores")
-
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
-_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES)
-"""Kinds that real silos answer: one of each name in a policy and study."""
-ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES))
-"""Policy names of the kinds that leave in secure sums alone."""
 
 
 def kind_by(
@@ -480,27 +389,16 @@ def kind_by(
         if votes or (soft and not named.with_soft):
             raise Refused(Refusal.MALFORMED)
         kind = named
-    return in_sums(kind, noisy=noisy) if summed else kind
-
-
-def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
-    """The kind with which a secure sum takes the place of a kind's answers. Raises Refused where there is none.
-
-    ``noisy``: whether silos add shares of noise.
-    """
-    sums: Mapping[str, Summed] = NOISY_SUMS if noisy else SUMS
-    if kind.name not in sums:
-        raise Refused(Refusal.QUERY)
-    return sums[kind.name]
+    return wire.in_sums(kind, noisy=noisy) if summed else kind
 
 
 def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     """The kind that an instruction asks for."""
     if instruction.histograms is not None:
         asks = instruction.histograms
-        return SCORES if asks.scores else PATIENTS if asks.where else HISTOGRAMS
+        return wire.SCORES if asks.scores else wire.PATIENTS if asks.where else wire.HISTOGRAMS
     if instruction.joint is not None:
-        return GRADIENTS
+        return wire.GRADIENTS
     asked = instruction.votes, instruction.soft is not None, terms
     return kind_by(*asked, summed=instruction.summed, noisy=bool(instruction.noise), answer=instruction.answer)
 
@@ -508,7 +406,7 @@ def kind_of(instruction: Instruction, terms: Terms) -> Kind:
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
     """The kind of a silo's votes, by their type and number of axes."""
     if votes.ndim == NOTHING.ndim:
-        return SUMS[HARD.name]
+        return wire.SUMS[HARD.name]
     if votes.ndim == 1:
         return HARD
     return kind_for(PROBABILITIES, terms.quantity) if votes.dtype.kind == "f" else COUNTS
@@ -518,24 +416,3 @@ def kind_for(kind: Kind, quantity: str) -> Kind:
     """The kind for predicting a ``quantity`` (empty: classes): values replace probabilities."""
     fitting = [other for other in KINDS.values() if other.fits(quantity)]
     return next((other for other in fitting if other.policy == kind.policy), fitting[0])
-
-
-def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) -> list[Kind]:
-    """The kinds that a silo's policy permits by these names, in a study with these terms.
-
-    ``noisy``: where sums leave with noise alone.
-    """
-    known: Iterable[Kind] = NOISY_SUMS.values() if noisy else _IN_POLICIES
-    return [kind for name in names for kind in known if kind.policy == name and kind.fits(terms.quantity)]
-
-
-def check_let_out(names: Iterable[str], terms: Terms) -> None:
-    """Raise ConfigError for a policy that permits no kind that a study with these terms can ask for."""
-    if not kinds_let_out(names, terms):
-        fix = f"write kinds = ['{PROBABILITIES.policy}']" if terms.quantity else "name one for classes"
-        raise ConfigError(f"kinds under [policy] in silo.toml holds no kind of answer that the study asks for: {fix}")
-
-
-def kind_in_policy(name: str) -> Kind:
-    """The kind with this name in policies, in any study."""
-    return next(kind for kind in _IN_POLICIES if kind.policy == name)

@@ -29,10 +29,10 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import LogEntry, is_revoked, read_entries
+from fedct_flwr.hospital.opening import check_let_out
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.text.printable import in_shell, printable, quoted
 from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.kinds import check_let_out
 
 _DESPITE: Final = "despite duplicates"
 _LONGEST: Final = 1000

@@ -44,11 +44,11 @@ from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, p
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, lost_ledger, lost_line
 from fedct_flwr.hospital.link import call, sentence_of
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
+from fedct_flwr.hospital.opening import kind_in_policy
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, Examples, FedctError, Groups
-from fedct_flwr.wire.kinds import kind_in_policy
 
 EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 LATEST: Final = "restore the folder as a whole from the latest backup, with the user that all agents run as"

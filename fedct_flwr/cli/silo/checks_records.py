@@ -26,6 +26,7 @@ from fedct_flwr.datasets.study_folder import differing, events_of, read_grouped,
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
 from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.hospital.opening import check_let_out, kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
@@ -34,7 +35,6 @@ from fedct_flwr.silo.answers import check_learner
 from fedct_flwr.survival.times import check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
-from fedct_flwr.wire.kinds import check_let_out, kinds_let_out
 
 _LISTED: Final = 5
 _CLASSES: Final = 20

@@ -29,11 +29,11 @@ from fedct_flwr.hospital.approval import in_force, promises_of
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, read_entries, spent
+from fedct_flwr.hospital.opening import kind_in_policy
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import FedctError, Refusal
-from fedct_flwr.wire.kinds import kind_in_policy
 
 FEW_BYTES: Final = 100_000_000
 """Free bytes of a disk that is nearly full."""
