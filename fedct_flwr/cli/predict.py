@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
-from fedct_flwr.config.study import ModelDescription
+from fedct_flwr.config.model import ModelDescription
 from fedct_flwr.datasets.new_records import Unlabeled, read_unlabeled
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written

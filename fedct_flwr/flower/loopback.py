@@ -25,7 +25,7 @@ from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
 from client_app.main import app as own_client_app
-from fedct_flwr.flower.grid import ErrorCode, PromptGrid
+from fedct_flwr.flower.prompt import ErrorCode, PromptGrid
 from fedct_flwr.learners.meeting import Meeting, Train
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD

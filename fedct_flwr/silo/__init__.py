@@ -31,13 +31,15 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.simulated import run_folder_of, simulated_context, simulated_silo
     from fedct_flwr.silo.simulated_sums import refused_sum, sums_at
     from fedct_flwr.silo.summing import Ready
+    from fedct_flwr.silo.warm_up import warm_up_alone
+    from fedct_flwr.silo.weights import train_on
 
 __all__ = [
     "Answering", "Judgment", "NoiseAdder", "Purse", "Ready", "Release", "account_of", "approve_budget",
     "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of", "noisy_counts",
     "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
     "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in",
-    "with_noise",
+    "train_on", "warm_up_alone", "with_noise",
 ]  # fmt: skip
 
 __getattr__ = importing(
@@ -56,5 +58,7 @@ __getattr__ = importing(
         "simulated": ("run_folder_of", "simulated_context", "simulated_silo"),
         "simulated_sums": ("refused_sum", "sums_at"),
         "summing": ("Ready",),
+        "warm_up": ("warm_up_alone",),
+        "weights": ("train_on",),
     },
 )  # fmt: skip

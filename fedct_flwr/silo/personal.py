@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
+from fedct_flwr import silo
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Probabilistic, Resumable, Saveable
@@ -22,7 +23,6 @@ from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.scoring.recalibration import FEWEST, RANKS, Recalibration
 from fedct_flwr.silo.answers import answer, safeguard_of
 from fedct_flwr.silo.site import SITES_KEPT, WRITING, LocalState, SiloContext, Site, set_back
-from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction
@@ -359,8 +359,9 @@ class Personal:
         learner, state = self._site.learner, _State.read(self._context.state.get(self._name))
         resumed = self._context.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._context.model_digest else None
-        if set_back(learner, mine or None, self._context.model if resumed else None):
-            warm_up(self._site, promised=bool(question.instruction.noise or self._context.release))
+        fresh = set_back(learner, mine or None, self._context.model if resumed else None)
+        if fresh and isinstance(learner, Resumable):
+            silo.warm_up_alone(self._site, promised=bool(question.instruction.noise or self._context.release))
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)

@@ -18,13 +18,12 @@ from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
 from fedct_flwr.datasets.inspection.finding import gathered
-from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.run import OwnFolder, Run
-from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of, ranking
+from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, is_partition, learners_of, ranking
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of
@@ -106,7 +105,7 @@ def simulate(
     begun = _begun(resume, run_dir)
     if silos is None and begun is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
-    if isinstance(split := settings.get("partition"), IID | Dirichlet):
+    if is_partition(split := settings.get("partition")):
         silos, public, label = divided(silos, public, label, split, seed or 0)
         del settings["partition"]
     data = Data({}) if silos is None else data_of(silos, public, label, tests)

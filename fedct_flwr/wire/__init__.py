@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         PATIENTS,
         SCORES,
         SUMS,
-        Gradients,
         NoisySum,
         Summed,
         in_sums,
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ADDED", "GRADIENTS", "HISTOGRAMS", "PATIENTS", "SCORES", "SUMS", "Gradients", "NoisySum", "Summed", "in_sums",
+    "ADDED", "GRADIENTS", "HISTOGRAMS", "PATIENTS", "SCORES", "SUMS", "NoisySum", "Summed", "in_sums",
     "put_joint", "take_histograms", "take_joint",
 ]  # fmt: skip
 
