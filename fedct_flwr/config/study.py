@@ -17,7 +17,8 @@ from fedct_flwr.config.settings import (
     VisiblePath,
 )
 from fedct_flwr.config.tables import ColumnForm, Side, StudyTables
-from fedct_flwr.wire.packing import MAX_VALUE, MOST_STEPS, Grid
+from fedct_flwr.wire.numbers import MOST_STEPS, Grid
+from fedct_flwr.wire.packing import MAX_VALUE
 
 
 class StudySums(Settings):

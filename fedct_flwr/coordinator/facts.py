@@ -11,7 +11,7 @@ from fedct_flwr import wire
 from fedct_flwr.consensus.label_matrix import agreed, counts_agreed
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName, Votes
 from fedct_flwr.wire.content import Fit, Scores, Terms
-from fedct_flwr.wire.kinds import COUNTS, PROBABILITIES, Kind
+from fedct_flwr.wire.kinds import COUNTS, Kind
 
 
 class Decision(NamedTuple):
@@ -139,7 +139,7 @@ def _agreed(kind: Kind, votes: Votes, decided: HardLabels) -> float:
     """Share of a silo's votes that equal the consensus, among examples with a label; 0 if none has one."""
     if kind is COUNTS:
         return counts_agreed(votes, decided)
-    return agreed(votes.argmax(axis=1) if kind is PROBABILITIES else votes, decided)
+    return agreed(votes.argmax(axis=1) if kind.for_numbers else votes, decided)
 
 
 def _agreed_in_sum(votes: Mapping[SiloName, Votes], decision: Decision) -> float:

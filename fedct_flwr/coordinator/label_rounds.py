@@ -13,7 +13,6 @@ from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
-from fedct_flwr.wire.kinds import BY_PROBABILITIES
 
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import LabelSharing
@@ -145,7 +144,7 @@ def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) 
 
 def check_learners(kind: "Kind", given: Sequence[Learner]) -> None:
     """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
-    for learner in given if kind in BY_PROBABILITIES else ():
+    for learner in given if kind.by_probabilities else ():
         learners.check_soft(learner)
 
 

@@ -16,7 +16,8 @@ from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.content import Terms
-from fedct_flwr.wire.kinds import HARD, KINDS, PROBABILITIES, Kind
+from fedct_flwr.wire.kinds import HARD, Kind
+from fedct_flwr.wire.numbers import KINDS, PROBABILITIES
 from fedct_flwr.wire.sums import NOISY_SUMS, SUMMED, SUMS
 
 _IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMMED)

@@ -23,7 +23,8 @@ from fedct_flwr.learners.base import (
 )
 from fedct_flwr.learners.output_validation import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
-from fedct_flwr.wire.kinds import PROBABILITIES, VALUES, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.numbers import PROBABILITIES, VALUES
 
 
 class Weighted(NamedTuple):

@@ -24,7 +24,8 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, Test, means, read
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
-from fedct_flwr.wire.kinds import HARD, kind_for
+from fedct_flwr.wire.kinds import HARD
+from fedct_flwr.wire.numbers import kind_for
 from fedct_flwr.wire.sums import NOISY_SUMS, SUMS
 
 _OF_RUN: Final = ("queried", "abstained", "agreement", "churn", "distance", "moved", "balanced_accuracy")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         together_in,
         with_noise,
     )
+    from fedct_flwr.silo.numbers import with_numbers, with_shares
     from fedct_flwr.silo.own import judgment_of, own_context, read_once, real_site
     from fedct_flwr.silo.personal import Judgment, facts_of
     from fedct_flwr.silo.release import (
@@ -39,7 +40,7 @@ __all__ = [
     "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of", "noisy_counts",
     "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
     "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in",
-    "train_on", "warm_up_alone", "with_noise",
+    "train_on", "warm_up_alone", "with_noise", "with_numbers", "with_shares",
 ]  # fmt: skip
 
 __getattr__ = importing(
@@ -49,6 +50,7 @@ __getattr__ = importing(
             "NoiseAdder", "charge_simulated", "count_plan", "drawn_set", "noisy_counts", "noisy_gradient",
             "plan_of", "together_in", "with_noise",
         ),
+        "numbers": ("with_numbers", "with_shares"),
         "own": ("judgment_of", "own_context", "read_once", "real_site"),
         "personal": ("Judgment", "facts_of"),
         "release": (

@@ -2,7 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from fedct_flwr.wire.kinds import COUNTS, HARD, PROBABILITIES, SHARES, VALUES, Kind
+from fedct_flwr.wire.kinds import COUNTS, HARD, Kind
+from fedct_flwr.wire.numbers import PROBABILITIES, SHARES, VALUES
 from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, NOISY_SUMS, PATIENTS, SCORES, SUMS
 
 

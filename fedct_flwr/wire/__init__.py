@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
+    from fedct_flwr.wire.numbers import PROBABILITIES, VALUES, kind_named
     from fedct_flwr.wire.sums import (
         ADDED,
         GRADIENTS,
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ADDED", "GRADIENTS", "HISTOGRAMS", "PATIENTS", "SCORES", "SUMS", "NoisySum", "Summed", "in_sums",
-    "put_joint", "take_histograms", "take_joint",
+    "ADDED", "GRADIENTS", "HISTOGRAMS", "PATIENTS", "PROBABILITIES", "SCORES", "SUMS", "VALUES", "NoisySum", "Summed",
+    "in_sums", "kind_named", "put_joint", "take_histograms", "take_joint",
 ]  # fmt: skip
 
-__getattr__ = importing(__name__, {"sums": __all__})
+_OF_NUMBERS = ("PROBABILITIES", "VALUES", "kind_named")
+
+__getattr__ = importing(
+    __name__, {"numbers": _OF_NUMBERS, "sums": [name for name in __all__ if name not in _OF_NUMBERS]}
+)

@@ -10,26 +10,17 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from fedct_flwr import wire
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, SoftVotes, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.packing import (
     can_count,
     pack,
     pack_counts,
-    pack_probabilities,
-    pack_values,
     unpack,
     unpack_counts,
-    unpack_probabilities,
-    unpack_values,
 )
 
-MAX_WEIGHT: Final = 1e6
-_IN_TURN: Final = 1.0
-"""Weight of targets of weight 0: they are learned alone, in as many steps as the records after them."""
-WEIGHT_OF_SHARES: Final = 1.0
-"""Weight of shares of votes in an instruction: the silo decides how much they count, as with labels."""
 NOTHING: Final[HardLabels] = np.empty((0, 0, 0), dtype=np.int16)
 """A reply's contents instead of answers that stay at the silo."""
 
@@ -65,6 +56,8 @@ class Kind(ABC):
     """Whether an instruction that asks for it by its name may have ``soft``."""
     own_model: bool = True
     """Whether the silo's own model learns and answers; otherwise its students do, taught for each question."""
+    by_probabilities: ClassVar[bool] = False
+    """Whether it is for learners that know probabilities, and learn from them."""
     one_label: ClassVar[bool] = False
     """Whether a silo's answer is one label for each example, by which silos can be compared."""
     labels: ClassVar[bool] = True
@@ -203,172 +196,8 @@ class Counts(Kind):
         return unpack_counts(message.counts.packed, message.counts.count, terms.num_classes, instruction.votes)
 
 
-class Numbers(Kind):
-    """Numbers ``(examples, width)``, see ``Terms.width``. Each silo learns a mix of its own of all silos' numbers."""
-
-    policy = "soft"
-    learns_labels = False
-    own_targets = True
-    for_numbers = True
-    targets_field: ClassVar[str]
-    """The field of an instruction's ``soft`` that holds targets."""
-
-    @abstractmethod
-    def pack(self, votes: SoftVotes, terms: Terms) -> bytes:
-        """The one encoding of rows ``(n, width)``. Raises Refused."""
-
-    @abstractmethod
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        learning = instruction.soft or Soft()
-        weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
-        return Cost(instruction.query.size * terms.width, weight)
-
-    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        rows = np.zeros((count, terms.width), dtype=np.float32)
-        rows[:, 0] = 1
-        return rows
-
-    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        """Packed. Raises Refused, as ``pack``, or for rows of another width (UNKNOWN_CLASS)."""
-        if votes.shape[1] != terms.width:
-            raise Refused(Refusal.UNKNOWN_CLASS)
-        self._put(votes, message, self.field, terms)
-
-    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
-        """Rows ``(query.size, width)``."""
-        return self._take(message, self.field, instruction.query.size, terms)
-
-    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        return (instruction.soft or Soft()).targets
-
-    def teaches(self, instruction: Instruction) -> bool:
-        return self.soft_targets(instruction) is not None
-
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        learning = instruction.soft or Soft()
-        message.soft.SetInParent()
-        if learning.targets:
-            query, votes, message.soft.weight = learning.targets
-            message.soft.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
-            self._put(votes, message.soft, self.targets_field, terms)
-
-    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """How to train, within bounds. Raises Refused."""
-        soft = message.soft
-        if message.votes or message.HasField("targets"):
-            raise Refused(Refusal.MALFORMED)
-        if not soft.HasField("targeted"):
-            return Soft()
-        if not 1 <= soft.targeted.size <= terms.num_public:
-            raise Refused(Refusal.QUERY)
-        if not 0 <= soft.weight <= MAX_WEIGHT:
-            raise Refused(Refusal.MALFORMED)
-        votes = self._take(soft, self.targets_field, soft.targeted.size, terms)
-        query = Query(soft.targeted.seed, soft.targeted.size)
-        # One zero: the other one would be another encoding.
-        return Soft(SoftTargets(query, votes, soft.weight + 0.0))
-
-    def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str, terms: Terms) -> None:
-        getattr(message, field).packed = self.pack(votes, terms)
-        getattr(message, field).count = len(votes)
-
-    def _take(self, message: labels_pb2.Reply | labels_pb2.Soft, field: str, count: int, terms: Terms) -> SoftVotes:
-        found = getattr(message, field)
-        # The count is only compared, never believed: memory follows what was asked for, not what a message claims.
-        if found.count != count:
-            raise Refused(Refusal.LENGTH)
-        return self.unpack(found.packed, count, terms)
-
-
-class Probabilities(Numbers):
-    """Probabilities ``(examples, classes)``, rows sum to 1."""
-
-    name = "probabilities"
-    of = "probabilities"
-    field = "probabilities"
-    targets_field = "targets"
-
-    def pack(self, votes: SoftVotes, terms: Terms) -> bytes:
-        return pack_probabilities(votes)
-
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        return unpack_probabilities(packed, count, terms.num_classes)
-
-
-class Values(Numbers):
-    """Values ``(examples, 1)``."""
-
-    name = "values"
-    of = "values"
-    field = "values"
-    targets_field = "values"
-    scores = Fit
-    labels = False
-
-    def fits(self, quantity: str) -> bool:
-        return bool(quantity)
-
-    def pack(self, votes: SoftVotes, terms: Terms) -> bytes:
-        return pack_values(votes, terms.grid)
-
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        return unpack_values(packed, count, terms.grid)
-
-
 HARD: Final = Hard()
 COUNTS: Final = Counts()
-PROBABILITIES: Final = Probabilities()
-VALUES: Final = Values()
-
-
-class Shares(Hard):
-    """Labels ``(examples,)``; learned are shares of the votes ``(examples, classes)``."""
-
-    name = "shares"
-    policy = "shares"
-    by_name = True
-    with_soft = True
-    learns_labels = False
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        soft = learning if learning.targets else None
-        return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=soft, answer=self.name)
-
-    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        return PROBABILITIES.soft_targets(instruction)
-
-    def teaches(self, instruction: Instruction) -> bool:
-        return PROBABILITIES.teaches(instruction)
-
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        """Put the shares into the message. Raises Refused (PROBABILITIES)."""
-        if instruction.soft:
-            PROBABILITIES.put_learning(instruction, message, terms)
-
-    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """Read the shares; there are no settings for training and no labels. Raises Refused."""
-        if message.HasField("targets"):
-            raise Refused(Refusal.MALFORMED)
-        if not message.HasField("soft"):
-            return None
-        learning = PROBABILITIES.take_learning(message, terms)
-        if learning is None or learning.targets is None or learning.targets.weight != WEIGHT_OF_SHARES:
-            raise Refused(Refusal.MALFORMED)
-        return learning
-
-
-SHARES: Final = Shares()
-BY_PROBABILITIES: Final = (PROBABILITIES, SHARES)
-"""Kinds for learners that know probabilities, and learn from them."""
-
-
-KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
 
 
 def kind_by(
@@ -378,17 +207,15 @@ def kind_by(
 
     ``answer`` is its name where it is asked for by name. Raises Refused (MALFORMED) for another name, or one too many.
     """
-    if not answer:
-        policy = PROBABILITIES.policy if soft else COUNTS.policy if votes else HARD.policy
-        fitting = (kind for kind in KINDS.values() if kind.fits(terms.quantity) or not soft)
-        kind = next(kind for kind in fitting if kind.policy == policy)
+    kind: Kind
+    if not answer and soft:
+        kind = wire.VALUES if terms.quantity else wire.PROBABILITIES
+    elif not answer:
+        kind = COUNTS if votes else HARD
     else:
-        named = KINDS.get(answer)
-        if named is None or not named.by_name or not named.fits(terms.quantity):
+        kind = wire.kind_named(answer)
+        if not kind.fits(terms.quantity) or votes or (soft and not kind.with_soft):
             raise Refused(Refusal.MALFORMED)
-        if votes or (soft and not named.with_soft):
-            raise Refused(Refusal.MALFORMED)
-        kind = named
     return wire.in_sums(kind, noisy=noisy) if summed else kind
 
 
@@ -409,10 +236,6 @@ def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
         return wire.SUMS[HARD.name]
     if votes.ndim == 1:
         return HARD
-    return kind_for(PROBABILITIES, terms.quantity) if votes.dtype.kind == "f" else COUNTS
-
-
-def kind_for(kind: Kind, quantity: str) -> Kind:
-    """The kind for predicting a ``quantity`` (empty: classes): values replace probabilities."""
-    fitting = [other for other in KINDS.values() if other.fits(quantity)]
-    return next((other for other in fitting if other.policy == kind.policy), fitting[0])
+    if votes.dtype.kind != "f":
+        return COUNTS
+    return wire.VALUES if terms.quantity else wire.PROBABILITIES

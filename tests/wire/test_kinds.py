@@ -18,8 +18,8 @@ from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, SoftTargets, Terms
-from fedct_flwr.wire.kinds import HARD, KINDS, NOTHING, SHARES, VALUES, Kind, kind_of, kind_of_votes
-from fedct_flwr.wire.packing import Grid
+from fedct_flwr.wire.kinds import HARD, NOTHING, Kind, kind_of, kind_of_votes
+from fedct_flwr.wire.numbers import KINDS, SHARES, VALUES, Grid
 from fedct_flwr.wire.sums import NOISY_SUMS, SUMS, Summed
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
