@@ -1,7 +1,6 @@
 """Federated co-training on Flower: silos share class labels on a public set, never their data or models.
 
-This is the public API. Each name is imported when it is first asked for, so that ``import fedct_flwr`` takes a
-moment only, and a learner that is not used is never loaded.
+This is the public API. Each name is imported when it is first asked for, so importing takes a moment.
 """
 
 import sys
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.count import Count, count
     from fedct_flwr.simulation.repeats import Repeats, repeat
-    from fedct_flwr.simulation.run import Run, SiloModel, read_run
+    from fedct_flwr.simulation.run import Run, read_run
+    from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
     from fedct_flwr.version import __version__ as __version__
@@ -44,7 +44,8 @@ _WHERE: Final = {
     "privacy.budget": ("PrivacyWarning",),
     "simulation.count": ("Count", "count"),
     "simulation.repeats": ("Repeats", "repeat"),
-    "simulation.run": ("Run", "SiloModel", "read_run"),
+    "simulation.run": ("Run", "read_run"),
+    "simulation.silo_model": ("SiloModel",),
     "simulation.simulate": ("simulate",),
     "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
     "version": ("__version__",),
@@ -68,7 +69,6 @@ def importing(package: str, where: Mapping[str, Collection[str]]) -> Callable[[s
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(modules[name]), name)
-        # Next time the name is found without this function.
         setattr(sys.modules[package], name, value)
         return value
 

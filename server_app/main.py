@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedct_flwr import coordinator, datasets, flower, integrations, silo
+from fedct_flwr import coordinator, datasets, evaluation, flower, integrations, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
@@ -111,12 +111,10 @@ def _tracked(study: Study) -> contextlib.AbstractContextManager[dict[str, Any]]:
 
 
 def _tell_scores(study: Study, dataset: "FederatedDataset") -> None:
-    from fedct_flwr.evaluation import scoreboard
-
-    rows = scoreboard.score(study.config, dataset, study.folder, tell=logger.warning)
+    rows = evaluation.score(study.config, dataset, study.folder, tell=logger.warning)
     scores.save(rows, study.folder.path / scores.FILE)
     text = io.StringIO()
-    console(file=text, width=120).print(scoreboard.table(rows, study.config, study.folder))
+    console(file=text, width=120).print(evaluation.table(rows, study.config, study.folder))
     for line in text.getvalue().splitlines():
         logger.info("%s", line.rstrip())
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
+from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.config.settings import (
     Address,
     ClassName,
@@ -16,7 +17,7 @@ from fedct_flwr.config.settings import (
     VisibleName,
     VisiblePath,
 )
-from fedct_flwr.config.tables import ColumnForm, Side, StudyTables
+from fedct_flwr.config.tables import Side, StudyTables
 from fedct_flwr.wire.numbers import MOST_STEPS, Grid
 from fedct_flwr.wire.packing import MAX_VALUE
 

@@ -35,7 +35,8 @@ from fedct_flwr.datasets.federated import (
 )
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Redaction, refuse
-from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
+from fedct_flwr.datasets.inspection.inspect import inspect_tables
+from fedct_flwr.datasets.inspection.table_one import Inspection
 from fedct_flwr.datasets.schema import Column, FollowUp, Schema
 from fedct_flwr.datasets.tables import (
     all_classes,

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 
-from fedct_flwr import datasets, privacy
+from fedct_flwr import datasets, evaluation, privacy
 from fedct_flwr.algorithms.fedct import FedCT, is_own
 from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
 from fedct_flwr.datasets.inspection.finding import gathered
-from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
@@ -159,7 +158,7 @@ def _run(
         simulation.run(runner, monitor, keep_log=keep_log)
     for line in grouped(errors_of(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
-    simulation.score(partial(bar_of, what=scoreboard.TRAINING, visible=visible))
+    simulation.score(partial(bar_of, what=evaluation.TRAINING, visible=visible))
 
 
 def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.inspection.cells import columns_of_arrays
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, with_accepted
-from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
 from fedct_flwr.datasets.inspection.shared_records import shared_records
-from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Row, Site, TableOne, of_classes, row_of
+from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Inspection, Row, Site, TableOne, of_classes, row_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import LABEL_DTYPE, Examples
 

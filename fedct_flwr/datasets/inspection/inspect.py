@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection import columns, table_one
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Kind, are_dates, columns_of_tables
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
-from fedct_flwr.datasets.inspection.table_one import Row, TableOne
+from fedct_flwr.datasets.inspection.table_one import Inspection, Row, TableOne
 from fedct_flwr.datasets.tables import class_name
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.text.spelling import folded, spelled_alike
@@ -28,24 +28,6 @@ _FEW: Final = 5
 """Records of a silo or a class below which that is said."""
 _MANY: Final = 20
 """Usual largest number of classes."""
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """Summary of a federation's tables by site, and the suspicious findings."""
-
-    table: TableOne = field(default_factory=TableOne)
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def refused(self) -> list[Finding]:
-        """Findings with which nothing runs."""
-        return [found for found in self.findings if found.severity is Severity.REFUSED]
-
-    @property
-    def suspicious(self) -> list[Finding]:
-        """Suspicious findings."""
-        return [found for found in self.findings if found.severity is Severity.SAID]
 
 
 def inspect_tables(

@@ -9,7 +9,7 @@ Dalton 2012); of several words the largest SMD counts, and of a column also that
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -100,6 +100,24 @@ class TableOne:
     def of_document(cls, rows: Iterable[Mapping[str, Any]]) -> "TableOne":
         """Read the JSON of ``document``."""
         return cls(tuple(Row(**{**row, "sites": tuple(Site(**site) for site in row["sites"])}) for row in rows))
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Summary of a federation's tables by site, and the suspicious findings."""
+
+    table: TableOne = field(default_factory=TableOne)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def refused(self) -> list[Finding]:
+        """Findings with which nothing runs."""
+        return [found for found in self.findings if found.severity is Severity.REFUSED]
+
+    @property
+    def suspicious(self) -> list[Finding]:
+        """Suspicious findings."""
+        return [found for found in self.findings if found.severity is Severity.SAID]
 
 
 def row_of(column: Column, label: bool = False) -> Row:
