@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["DataSettings", "RunConfig"]
 
-__getattr__ = importing(__name__, {"run": ("RunConfig",), "silo": ("DataSettings",)})
+__getattr__ = importing(__name__)

@@ -18,15 +18,4 @@ __all__ = [
     "make_student", "no_targets", "noisy_scores", "real_plan", "real_terms", "sum_terms",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "global_model": ("add_global_model", "make_student"),
-        "joint": ("Training",),
-        "joint_plan": ("real_plan",),
-        "label_rounds": ("check_delta", "log_cost"),
-        "confusion": ("noisy_scores",),
-        "questions": ("Learning", "no_targets"),
-        "summing": ("Lost", "NOT_IN_SUM", "NoisySums", "Sums", "real_terms", "sum_terms"),
-    },
-)
+__getattr__ = importing(__name__)

@@ -12,12 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["WITHOUT_DICTIONARY", "CountPlan", "PatientCount", "count_in_words", "draw"]
 
-__getattr__ = importing(
-    __name__,
-    {
-        "counts": ("CountPlan", "count_in_words"),
-        "marginals": ("draw",),
-        "patients": ("PatientCount",),
-        "simulated": ("WITHOUT_DICTIONARY",),
-    },
-)
+__getattr__ = importing(__name__)

@@ -10,6 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["TRAINING", "judgments", "kept_model", "save_gains", "score", "table", "who_gained"]
 
-_SCORES = ("TRAINING", "judgments", "save_gains", "score", "table", "who_gained")
-
-__getattr__ = importing(__name__, {"references": ("kept_model",), "scoreboard": _SCORES})
+__getattr__ = importing(__name__)

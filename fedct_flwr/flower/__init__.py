@@ -11,6 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["PollingGrid", "check_ray", "run_in_process", "run_on_engine"]
 
-__getattr__ = importing(
-    __name__, {"engine": ("check_ray", "run_on_engine"), "grid": ("PollingGrid",), "loopback": ("run_in_process",)}
-)
+__getattr__ = importing(__name__)

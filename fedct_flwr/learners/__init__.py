@@ -29,22 +29,4 @@ __all__ = [
     "views_for", "with_plain_numbers",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "automatic": ("Automatic", "AutomaticRegressor", "Views"),
-        "build": ("build_learner", "named_learners"),
-        "feature_pipelines": ("views_for",),
-        "language": ("Sentences", "Tokens", "reading_params", "same_folder", "unusual"),
-        "meeting": ("Meeting", "together"),
-        "networks": ("AUGMENTATIONS", "mend_torchvision"),
-        "safeguard": ("Lesson", "NetworkSafeguard"),
-        "skops_file": ("dumps", "read_object", "with_plain_numbers"),
-        "soft": ("COURSES", "check_in_turn", "check_soft"),
-        "stacked": ("Stacks",),
-        "survival": ("ByFunction", "SurvivalLearner", "survival_learner"),
-        "text": ("Table", "transformer_for"),
-        "torch_net": ("TorchLearner", "num_values"),
-        "transformer": ("embedded",),
-    },
-)
+__getattr__ = importing(__name__)

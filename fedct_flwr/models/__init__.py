@@ -15,12 +15,4 @@ __all__ = [
     "promised_by_noise", "promised_together", "save_model", "to_onnx",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "card": ("card_of", "promised", "promised_by_noise", "promised_together"),
-        "loading": ("load_model",),
-        "model_file": ("Recalibrated", "can_be_saved", "describe", "description_of", "save_model"),
-        "onnx_export": ("to_onnx",),
-    },
-)
+__getattr__ = importing(__name__)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fedct_flwr import learners
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.model import ModelDescription
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file
 from fedct_flwr.learners.base import Learner, Resumable
@@ -24,7 +23,7 @@ from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make
 from fedct_flwr.learners.output_validation import classes_of, probabilities_of
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object
-from fedct_flwr.models.model_file import Recalibrated, member, text_of, with_member
+from fedct_flwr.models.model_file import ModelDescription, Recalibrated, member, text_of, with_member
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels
 

@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME", "Run", "check_extra", "write_report"]
 
-__getattr__ = importing(__name__, {"page": ("NAME", "check_extra", "write_report"), "summary": ("Run",)})
+__getattr__ = importing(__name__)

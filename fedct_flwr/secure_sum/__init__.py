@@ -18,14 +18,4 @@ __all__ = [
     "sum_securely", "summand", "to_bytes",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "coordinator": ("SumCoordinator", "begin_session", "sum_securely"),
-        "faults": ("Fault", "SumRefused"),
-        "silo": ("SumClient", "refusal", "remind", "to_bytes"),
-        "simulated": ("simulated_key", "simulated_terms"),
-        "terms": ("Terms", "sum_modulo"),
-        "votes": ("BITS", "opened", "shape_of_records", "shape_of_votes", "summand"),
-    },
-)
+__getattr__ = importing(__name__)

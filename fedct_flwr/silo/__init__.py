@@ -43,24 +43,4 @@ __all__ = [
     "train_on", "warm_up_alone", "with_noise", "with_numbers", "with_shares",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "noisy_sum": (
-            "NoiseAdder", "charge_simulated", "count_plan", "drawn_set", "noisy_counts", "noisy_gradient",
-            "plan_of", "together_in", "with_noise",
-        ),
-        "numbers": ("with_numbers", "with_shares"),
-        "own": ("judgment_of", "own_context", "read_once", "real_site"),
-        "personal": ("Judgment", "facts_of"),
-        "release": (
-            "Answering", "Purse", "Release", "account_of", "approve_budget", "by_students", "own_budget",
-            "settings_digest",
-        ),
-        "simulated": ("run_folder_of", "simulated_context", "simulated_silo"),
-        "simulated_sums": ("refused_sum", "sums_at"),
-        "summing": ("Ready",),
-        "warm_up": ("warm_up_alone",),
-        "weights": ("train_on",),
-    },
-)  # fmt: skip
+__getattr__ = importing(__name__)

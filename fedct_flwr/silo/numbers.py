@@ -71,7 +71,7 @@ def learn_numbers(
 
 
 def with_numbers(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
-    """Learn others' numbers as far as own records trust them, and answer ``(query.size, width)``."""
+    """Learn others' numbers, weighed by own records, and answer ``(query.size, width)``."""
     learning, public = instruction.soft or Soft(), tools.public
     targets = learning.targets
     targeted = public.X[targets.query.positions(len(public)) if targets else slice(0)]

@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["SiloModel", "by_group", "compared", "groups_of"]
 
-__getattr__ = importing(__name__, {"comparing": ("compared", "groups_of"), "silo_model": ("SiloModel", "by_group")})
+__getattr__ = importing(__name__)

@@ -16,13 +16,4 @@ __all__ = [
     "concordance", "follow_up", "times_of", "usual_horizon",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "cox": ("RidgeCox",),
-        "measures": ("concordance",),
-        "model": ("OwnRanking", "RiskModel", "USUAL"),
-        "scores": ("GRADE_NAMES", "assess_times"),
-        "times": ("Times", "check_can_rank", "follow_up", "times_of", "usual_horizon"),
-    },
-)
+__getattr__ = importing(__name__)

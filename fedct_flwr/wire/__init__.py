@@ -26,8 +26,4 @@ __all__ = [
     "in_sums", "kind_named", "put_joint", "take_histograms", "take_joint",
 ]  # fmt: skip
 
-_OF_NUMBERS = ("PROBABILITIES", "VALUES", "kind_named")
-
-__getattr__ = importing(
-    __name__, {"numbers": _OF_NUMBERS, "sums": [name for name in __all__ if name not in _OF_NUMBERS]}
-)
+__getattr__ = importing(__name__)
