@@ -1,27 +1,20 @@
 """Opening of a silo's gate: its bounds from the silo's settings and the study, and what other studies have let out."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from fedct_flwr import privacy
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
-from fedct_flwr.hospital.approval import approving_digest, has_bare_labels
+from fedct_flwr.hospital.approval import approving_digest, has_bare_labels, kinds_let_out
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Bounds, Gate
 from fedct_flwr.hospital.log_entry import spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.labelers.labeler import check_all_installed
-from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.content import Terms
-from fedct_flwr.wire.kinds import HARD, Kind
-from fedct_flwr.wire.numbers import KINDS, PROBABILITIES
-from fedct_flwr.wire.sums import NOISY_SUMS, SUMMED, SUMS
-
-_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMMED)
-"""Kinds that real silos answer: one of each name in a policy and study."""
+from fedct_flwr.wire.kinds import HARD
+from fedct_flwr.wire.sums import SUMS
 
 
 def open_gate(config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged: Callable[[], bool]) -> Gate:
@@ -51,24 +44,3 @@ def open_gate(config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged:
 
             privacy.share(config)
     return Gate(bounds, log, unchanged, shared, partial(adds, config, study, log.key))
-
-
-def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) -> list[Kind]:
-    """The kinds that a silo's policy permits by these names, in a study with these terms.
-
-    ``noisy``: where sums leave with noise alone.
-    """
-    known: Iterable[Kind] = NOISY_SUMS.values() if noisy else _IN_POLICIES
-    return [kind for name in names for kind in known if kind.policy == name and kind.fits(terms.quantity)]
-
-
-def check_let_out(names: Iterable[str], terms: Terms) -> None:
-    """Raise ConfigError for a policy that permits no kind that a study with these terms can ask for."""
-    if not kinds_let_out(names, terms):
-        fix = f"write kinds = ['{PROBABILITIES.policy}']" if terms.quantity else "name one for classes"
-        raise ConfigError(f"kinds under [policy] in silo.toml holds no kind of answer that the study asks for: {fix}")
-
-
-def kind_in_policy(name: str) -> Kind:
-    """The kind with this name in policies, in any study."""
-    return next(kind for kind in _IN_POLICIES if kind.policy == name)

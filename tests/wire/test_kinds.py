@@ -10,7 +10,7 @@ import pytest
 from fedct_flwr.config.silo import Policy
 from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.questions import Asking, Learning
-from fedct_flwr.hospital.opening import kinds_let_out
+from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.secure_sum.votes import opened, shape_of_votes
 from fedct_flwr.text.kinds import words_of

@@ -15,9 +15,9 @@ from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.query import query_digest, query_text
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
+from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, spent
-from fedct_flwr.hospital.opening import kinds_let_out
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
 from fedct_flwr.privacy.budget import DATA_SET, unit_of, weak_delta
 from fedct_flwr.privacy.sheet import Sheet, together_words

@@ -39,12 +39,11 @@ from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.app_code import load
-from fedct_flwr.hospital.approval import promises_of
+from fedct_flwr.hospital.approval import kind_in_policy, promises_of
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, public_key_path
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, lost_ledger, lost_line
 from fedct_flwr.hospital.link import call, sentence_of
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
-from fedct_flwr.hospital.opening import kind_in_policy
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.text.printable import count

@@ -25,8 +25,8 @@ from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import differing, events_of, read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Cells
+from fedct_flwr.hospital.approval import check_let_out, kinds_let_out
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.hospital.opening import check_let_out, kinds_let_out
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed

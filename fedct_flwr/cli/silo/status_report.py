@@ -25,11 +25,10 @@ from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.approval import in_force, promises_of
+from fedct_flwr.hospital.approval import in_force, kind_in_policy, promises_of
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, read_entries, spent
-from fedct_flwr.hospital.opening import kind_in_policy
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count
