@@ -74,4 +74,4 @@ class JointLabeler(JointSettings):
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""
-        return coordinator.Training(self, study, grid).run()
+        return coordinator.JointTraining(self, study, grid).run()

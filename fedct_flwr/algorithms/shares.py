@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class VoteShares(LabelSharing):
+class SharesOfVotes(LabelSharing):
     """Silos send labels, and learn each class's share of the votes instead of the class with the most."""
 
     name: ClassVar[str] = "fedct-shares"

@@ -29,7 +29,7 @@ ALGORITHMS: Final = _Lazy(
         "fedct": "algorithms.fedct.Plurality",
         "fedct-qualified": "algorithms.fedct.Qualified",
         "fedct-dawid-skene": "algorithms.fedct.DawidSkene",
-        "fedct-shares": "algorithms.shares.VoteShares",
+        "fedct-shares": "algorithms.shares.SharesOfVotes",
         "fedct-joint": "algorithms.joint.JointLabeler",
         "fedkt": "algorithms.fedkt.FedKT",
         "pate": "algorithms.fedkt.PATE",

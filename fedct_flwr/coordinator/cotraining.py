@@ -22,7 +22,7 @@ from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import tally
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
-from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
+from fedct_flwr.coordinator.facts import Facts, RoundConsensus, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
@@ -286,7 +286,7 @@ class CoTraining(Strategy):
         self._table, self._state = labels, state
 
         scores = [answer.scores for answer, _ in heard.answers.values()]
-        facts = facts_of(self.kind, heard.votes, scores, Decision(decided, incumbent, labels), self._terms)
+        facts = facts_of(self.kind, heard.votes, scores, RoundConsensus(decided, incumbent, labels), self._terms)
         record = {
             "round": heard.round,
             "seconds": round(time.time() - self._questions.asked_at, 3),

@@ -14,7 +14,7 @@ from fedct_flwr.wire.content import Fit, Scores, Terms
 from fedct_flwr.wire.kinds import COUNTS, Kind
 
 
-class Decision(NamedTuple):
+class RoundConsensus(NamedTuple):
     """Consensus on the queried examples ``(queried,)``, and their previous targets.
 
     ``targets`` ``(num_public,)`` is the whole table after it.
@@ -43,7 +43,7 @@ def facts_of_labels(
     agreement: float | None,
     of_silos: Mapping[SiloName, Mapping[str, Any]],
     scores: Iterable[Scores | Fit | None],
-    decision: Decision,
+    decision: RoundConsensus,
     terms: Terms,
 ) -> Facts:
     """Numbers of changed and missing labels, and the silos' agreement with the labels; None where it is unknown.
@@ -77,7 +77,7 @@ def class_counts(targets: Answers, terms: Terms) -> dict[str, int]:
     return dict(zip(terms.classes, counts, strict=True))
 
 
-def facts_of_values(votes: Mapping[SiloName, Votes], decision: Decision) -> Facts:
+def facts_of_values(votes: Mapping[SiloName, Votes], decision: RoundConsensus) -> Facts:
     """Distance of the silos from the consensus, and its change, in units of the quantity.
 
     ``distance`` is a root mean square over examples, and for the round one over the silos' distances. ``moved`` is how
@@ -108,7 +108,7 @@ def facts_of(
     kind: Kind,
     votes: Mapping[SiloName, Votes],
     scores: Iterable[Scores | Fit | None],
-    decision: Decision,
+    decision: RoundConsensus,
     terms: Terms,
 ) -> Facts:
     """The round log's entry for these votes and scores.
@@ -142,14 +142,14 @@ def _agreed(kind: Kind, votes: Votes, decided: HardLabels) -> float:
     return agreed(votes.argmax(axis=1) if kind.for_numbers else votes, decided)
 
 
-def _agreed_in_sum(votes: Mapping[SiloName, Votes], decision: Decision) -> float:
+def _agreed_in_sum(votes: Mapping[SiloName, Votes], decision: RoundConsensus) -> float:
     total = next(iter(votes.values()))
     labeled = np.flatnonzero(decision.decided != ABSTAIN)
     agreeing = total[labeled, decision.decided[labeled]].sum()
     return float(agreeing / (len(labeled) * len(votes))) if len(labeled) else 0.0
 
 
-def _of_labeler(votes: Mapping[SiloName, Votes], decision: Decision, terms: Terms) -> Facts:
+def _of_labeler(votes: Mapping[SiloName, Votes], decision: RoundConsensus, terms: Terms) -> Facts:
     changed = int((decision.decided != decision.incumbent).sum())
     of_round = {"changed": changed, "abstained": 0, "class_counts": class_counts(decision.targets, terms)}
     return Facts(of_round, {silo: {} for silo in votes}, ("changed",), f"{changed} labels by the joint labeler")

@@ -83,7 +83,7 @@ def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeou
     return exchange
 
 
-class Summed(NamedTuple):
+class RoundSum(NamedTuple):
     """A round's sum, and the bytes that each silo sent for it."""
 
     of: "SecureSum"
@@ -102,7 +102,7 @@ class Sums:
 
     def sum(
         self, grid: Grid, shape: "Shape", silos: Collection[SiloName], server_round: int, deadline: float
-    ) -> Summed:
+    ) -> RoundSum:
         """Add the answers of these silos, all of which are ready. Raises RunError where no sum can be opened.
 
         Another session begins where these are other silos than those of the last sum.
@@ -125,7 +125,7 @@ class Sums:
         except secure_sum.SumRefused as refused:
             raise RunError(f"round {server_round} has no secure sum of the silos' answers: {refused}") from None
         self._added = found.summands
-        return Summed(found, sent)
+        return RoundSum(found, sent)
 
 
 Valid = dict[SiloName, tuple[Answer, float]]

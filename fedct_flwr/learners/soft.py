@@ -135,7 +135,7 @@ def weighted_values(
     return Weighted(np.concatenate([X, public]), np.concatenate([y, targets]), weights)
 
 
-class Course(NamedTuple):
+class NumberTraining(NamedTuple):
     """Training for one kind of numbers, and answering with it."""
 
     train: Callable[[Learner, Examples, Features, SoftVotes | None, float], None]
@@ -149,7 +149,7 @@ def _values(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
     return values
 
 
-COURSES: Final[dict[Kind, Course]] = {
-    PROBABILITIES: Course(train_soft, soft_labels),
-    VALUES: Course(train_on_values, _values),
+COURSES: Final[dict[Kind, NumberTraining]] = {
+    PROBABILITIES: NumberTraining(train_soft, soft_labels),
+    VALUES: NumberTraining(train_on_values, _values),
 }

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedct_flwr.report.summary import Course
+from fedct_flwr.report.summary import RoundHistory
 from fedct_flwr.text.printable import printable
 
 COLORS: Final = (
@@ -124,7 +124,7 @@ def levels_at(
 def over_rounds(
     ident: str,
     title: str,
-    course: Course,
+    course: RoundHistory,
     values: Values,
     form: str,
     note: str,

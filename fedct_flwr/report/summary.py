@@ -44,7 +44,7 @@ class Absence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class RoundHistory:
     """All rounds that have ended, NaN for what the log does not have; columns are named as in ``rounds.jsonl``.
 
     ``number`` and each column of ``run`` are ``(rounds,)``, each of ``silo`` is ``(rounds, silos)``, ``classes`` is
@@ -74,7 +74,7 @@ class Course:
         return bool(np.isfinite(self.run["queried"]).any())
 
 
-def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[str]) -> Course:
+def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[str]) -> RoundHistory:
     """The log so far. Raises RunError for a damaged one."""
     records = folder.rounds()
     with _damage(folder.round_log().damaged()):
@@ -88,7 +88,7 @@ def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[
             values = [finite(value) for row in rows for value in row]
             return np.array(values, dtype=np.float64).reshape(len(records), len(columns))
 
-        return Course(
+        return RoundHistory(
             silos=names,
             number=np.array([record["round"] for record in records], dtype=np.int64),
             run={name: table(([_value(record, name)] for record in records), [name])[:, 0] for name in _OF_RUN},

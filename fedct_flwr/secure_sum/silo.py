@@ -25,7 +25,7 @@ from fedct_flwr.types import FedctError, SiloName
 
 _NO_SESSION: Final = Header(Step.REFUSED, bytes(m.SESSION_SIZE))
 
-Shares: TypeAlias = tuple[bytes, bytes]
+SharePair: TypeAlias = tuple[bytes, bytes]
 """A share of a self-mask's seed and one of the key that wraps the pairwise seeds, of the same dealer."""
 
 
@@ -47,7 +47,7 @@ class Sum:
     shape: Shape
     name: bytes
     summands: tuple[int, ...]
-    shares: dict[int, Shares]
+    shares: dict[int, SharePair]
     list_signed: tuple[int, ...] | None = None
 
 

@@ -279,7 +279,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
     }
 
 
-class Subject(NamedTuple):
+class DecisionKey(NamedTuple):
     """Subject of a decision: one of Flower's runs, the settings of the model, the public set, the silo's records."""
 
     run_id: int
@@ -294,7 +294,7 @@ class Subject(NamedTuple):
         return {"run": self.run_id, "model": self.model_digest.hex(), "public": public, "records": records}
 
 
-def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
+def write_decision(path: Path, subject: DecisionKey, decision: Decision) -> None:
     """Write a decision. Raises OSError."""
     trust = decision.trust
     labels = base64.b64encode(decision.targets.astype(_STORED).tobytes()).decode()
@@ -309,7 +309,7 @@ def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
     write_atomically(path, json.dumps({**subject.facts(), **decided}).encode())
 
 
-def read_decision(path: Path, subject: Subject, round_: int, *, resumed: bool) -> Decision | None:
+def read_decision(path: Path, subject: DecisionKey, round_: int, *, resumed: bool) -> Decision | None:
     """The decision in the file, if it is on this subject and not from a later round, else None.
 
     In a ``resumed`` run the run's number may differ, as Flower gives it another one. A damaged file counts as none.
@@ -347,12 +347,12 @@ class Personal:
             context.site,
             context.state,
             context.model_digest.hex()[:16],
-            real=not context.hands_out_weights,
+            real=not context.simulated,
             keeps=context.model is not None,
         )
         self._taken_over = False
         public = context.site.terms.public_fingerprint
-        self._subject = Subject(run_id, context.model_digest, public, context.site.private)
+        self._subject = DecisionKey(run_id, context.model_digest, public, context.site.private)
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""

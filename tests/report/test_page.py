@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.report.figures import Figure
 from fedct_flwr.report.page import document, plotly_script
 from fedct_flwr.report.sections import metrics, scores, sections_of, table_of_silos
-from fedct_flwr.report.summary import Course, Run, read_course
+from fedct_flwr.report.summary import RoundHistory, Run, read_course
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import save
 from fedct_flwr.types import RunError
@@ -181,7 +181,7 @@ def folder(tmp_path: Path) -> RunFolder:
     return begin(tmp_path / "run")
 
 
-def read(folder: RunFolder) -> Course:
+def read(folder: RunFolder) -> RoundHistory:
     return read_course(folder, SILOS, CLASSES)
 
 
