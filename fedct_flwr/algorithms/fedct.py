@@ -33,7 +33,7 @@ from fedct_flwr.consensus.counting import (
     plurality,
     qualified,
 )
-from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, Algorithm, Silos
+from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, Algorithm, SiloCount
 from fedct_flwr.types import ABSTAIN, FEWEST_SILOS, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
 from fedct_flwr.wire.kinds import HARD, Kind
 
@@ -130,9 +130,9 @@ class Summable(LabelSharing):
     secure: bool = field(default=False, kw_only=True)
     """Let silos add their answers in secure sums: the coordinator sees no single silo's. Labels are the same, but silos
     with opposite labels cannot be left out."""
-    min_summands: Silos = field(default=0, kw_only=True)
+    min_summands: SiloCount = field(default=0, kw_only=True)
     """For secure sums: fewest silos whose sum is opened; 0: 3, or may-collude + 2; with noise in shares, all silos."""
-    may_collude: Silos = field(default=1, kw_only=True)
+    may_collude: SiloCount = field(default=1, kw_only=True)
     """For secure sums: silos that may collude with the coordinator, and learn no other silo's answers."""
 
     @property

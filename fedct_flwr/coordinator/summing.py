@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Requests,
         SecureSum,
     )
-    from fedct_flwr.secure_sum.terms import Shape, Terms
+    from fedct_flwr.secure_sum.terms import Shape, SumTerms
     from fedct_flwr.wire.content import Instruction
     from fedct_flwr.wire.sums import NoisySum
 
@@ -40,14 +40,14 @@ LONGEST_SECONDS: Final = 60.0
 NOT_IN_SUM: Final = "its part of the secure sum is missing"
 
 
-def sum_terms(study: "Study") -> "Terms":
+def sum_terms(study: "Study") -> "SumTerms":
     """The terms of a run's sums. Raises ConfigError for too few silos, or a study without sums."""
     if study.dataset is not None:
         return secure_sum.simulated_terms(study.config, study.roster.silos)
     return real_terms(study.subject, study.roster.silos)
 
 
-def real_terms(subject: "Subject", silos: Collection[SiloName]) -> "Terms":
+def real_terms(subject: "Subject", silos: Collection[SiloName]) -> "SumTerms":
     """The terms of a study of real silos. Raises ConfigError where it has none, or lacks a silo's key."""
     if subject.sums is None:
         raise ConfigError("secure sums need [sums] with the silos' keys in study.toml: add it, or leave secure out")
@@ -93,7 +93,7 @@ class RoundSum(NamedTuple):
 class Sums:
     """Sums of one run."""
 
-    def __init__(self, terms: "Terms", roster: "Roster") -> None:
+    def __init__(self, terms: "SumTerms", roster: "Roster") -> None:
         self._coordinator = secure_sum.SumCoordinator(terms)
         self.honest = terms.min_summands - terms.may_collude
         """How many silos' noise is counted, where they add some."""

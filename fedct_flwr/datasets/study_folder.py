@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from fedct_flwr.config.silo import DataSettings
     from fedct_flwr.config.tables import TableSettings
     from fedct_flwr.datasets.image_folder import LabeledImages
-    from fedct_flwr.secure_sum.terms import Terms as SumTerms
+    from fedct_flwr.secure_sum.terms import SumTerms
 
 STUDY_FILE: Final = "study.toml"
 _DIFFERING: Final = b"differing"
@@ -69,7 +69,7 @@ class StudyFolder:
         if not sums.keys:
             return None
         keys = {silo: _public_key(silo, key) for silo, key in sums.keys.items()}
-        return secure_sum.Terms(self.name, keys, sums.min_summands, sums.may_collude)
+        return secure_sum.SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
 
     @cached_property
     def terms(self) -> Terms:

@@ -154,7 +154,7 @@ class Gains(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-class Run:
+class RunSummary:
     """The run in a folder, as it is by now. Raises RunError for no run, one of a newer version, or a damaged file.
 
     ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's; ``leaves`` says in

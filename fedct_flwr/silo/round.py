@@ -33,7 +33,7 @@ def answer(payload: bytes, context: "SiloContext", run_id: int) -> tuple[bytes, 
     question would tell more than one. The same instruction in another of Flower's runs, as after a resume, is the same
     question: this run takes over the answer, and where the learner stood after it.
     """
-    answers, personal = Answers(context.state), Personal(context, run_id)
+    answers, personal = KeptAnswers(context.state), Personal(context, run_id)
     question = Question.asked(payload, context)
     instruction, kind = question.instruction, question.kind
     learns = kind.own_model and not instruction.adds_noise
@@ -205,7 +205,7 @@ class Answered(NamedTuple):
         return _HEADER.pack(self.digest, self.model_digest, self.round, len(self.reply)) + self.reply
 
 
-class Answers:
+class KeptAnswers:
     """The last answers of all of Flower's runs that ever asked this silo. None is forgotten: each is a few bytes."""
 
     def __init__(self, state: "LocalState") -> None:

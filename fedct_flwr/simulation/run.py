@@ -211,7 +211,7 @@ class Run(RichRepr):
         """
         report.check_extra()
         target = Path(path or self.path / report.NAME)
-        report.write_report(report.Run(self.path), target)
+        report.write_report(report.RunSummary(self.path), target)
         return target
 
     def compare(self, *others: "Run") -> "Comparison":

@@ -5,25 +5,21 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.wire.numbers import PROBABILITIES, VALUES, kind_named
+    from fedct_flwr.wire.numbers import KINDS, PROBABILITIES, VALUES
     from fedct_flwr.wire.sums import (
         ADDED,
         GRADIENTS,
-        HISTOGRAMS,
-        PATIENTS,
-        SCORES,
-        SUMS,
         NoisySum,
         Summed,
         in_sums,
-        put_joint,
+        kind_of_counts,
         take_histograms,
         take_joint,
     )
 
 __all__ = [
-    "ADDED", "GRADIENTS", "HISTOGRAMS", "PATIENTS", "PROBABILITIES", "SCORES", "SUMS", "VALUES", "NoisySum", "Summed",
-    "in_sums", "kind_named", "put_joint", "take_histograms", "take_joint",
+    "ADDED", "GRADIENTS", "KINDS", "PROBABILITIES", "VALUES", "NoisySum", "Summed", "in_sums", "kind_of_counts",
+    "take_histograms", "take_joint",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

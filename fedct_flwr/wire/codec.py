@@ -63,10 +63,6 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(labels_message(instruction.targets, terms))
     kind.put_learning(instruction, message, terms)
-    if instruction.joint is not None:
-        wire.put_joint(instruction.joint, message)
-    if (counts := instruction.histograms) is not None:
-        message.histograms.CopyFrom(labels_pb2.Histograms(**counts._asdict()))
     return message.SerializeToString(deterministic=True)
 
 

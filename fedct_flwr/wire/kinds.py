@@ -213,8 +213,8 @@ def kind_by(
     elif not answer:
         kind = COUNTS if votes else HARD
     else:
-        kind = wire.kind_named(answer)
-        if not kind.fits(terms.quantity) or votes or (soft and not kind.with_soft):
+        kind = wire.KINDS.get(answer, HARD)
+        if not kind.by_name or not kind.fits(terms.quantity) or votes or (soft and not kind.with_soft):
             raise Refused(Refusal.MALFORMED)
     return wire.in_sums(kind, noisy=noisy) if summed else kind
 
@@ -222,8 +222,7 @@ def kind_by(
 def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     """The kind that an instruction asks for."""
     if instruction.histograms is not None:
-        asks = instruction.histograms
-        return wire.SCORES if asks.scores else wire.PATIENTS if asks.where else wire.HISTOGRAMS
+        return wire.kind_of_counts(instruction.histograms)
     if instruction.joint is not None:
         return wire.GRADIENTS
     asked = instruction.votes, instruction.soft is not None, terms
@@ -233,7 +232,7 @@ def kind_of(instruction: Instruction, terms: Terms) -> Kind:
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
     """The kind of a silo's votes, by their type and number of axes."""
     if votes.ndim == NOTHING.ndim:
-        return wire.SUMS[HARD.name]
+        return wire.in_sums(HARD)
     if votes.ndim == 1:
         return HARD
     if votes.dtype.kind != "f":

@@ -153,7 +153,7 @@ def _check(values: SoftVotes) -> None:
         raise Refused(Refusal.VALUES)
 
 
-class Numbers(Kind):
+class NumbersKind(Kind):
     """Numbers ``(examples, width)``, see ``Terms.width``. Each silo learns a mix of its own of all silos' numbers."""
 
     policy = "soft"
@@ -236,7 +236,7 @@ class Numbers(Kind):
         return self.unpack(found.packed, count, terms)
 
 
-class Probabilities(Numbers):
+class Probabilities(NumbersKind):
     """Probabilities ``(examples, classes)``, rows sum to 1."""
 
     name = "probabilities"
@@ -252,7 +252,7 @@ class Probabilities(Numbers):
         return unpack_probabilities(packed, count, terms.num_classes)
 
 
-class Values(Numbers):
+class ValuesKind(NumbersKind):
     """Values ``(examples, 1)``."""
 
     name = "values"
@@ -273,7 +273,7 @@ class Values(Numbers):
 
 
 PROBABILITIES: Final = Probabilities()
-VALUES: Final = Values()
+VALUES: Final = ValuesKind()
 
 
 class Shares(Hard):
@@ -315,14 +315,6 @@ class Shares(Hard):
 
 SHARES: Final = Shares()
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
-
-
-def kind_named(name: str) -> Kind:
-    """The kind that an instruction asks for by this name. Raises Refused (MALFORMED) for one that none can ask for."""
-    kind = KINDS.get(name)
-    if kind is None or not kind.by_name:
-        raise Refused(Refusal.MALFORMED)
-    return kind
 
 
 def kind_for(kind: Kind, quantity: str) -> Kind:

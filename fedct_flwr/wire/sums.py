@@ -90,6 +90,15 @@ class Gradients(NoisySum):
         joint = instruction.joint
         return Cost(0 if joint is None or joint.weights is None else joint.weights.size)
 
+    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        if instruction.joint is None:
+            return
+        *plan, weights = instruction.joint
+        for name, value in zip(Joint._fields, plan, strict=False):
+            setattr(message.joint, name, value)
+        if weights is not None:
+            message.joint.weights = weights.astype("<f8").tobytes()
+
 
 class HistogramCounts(NoisySum):
     """Counts with a share of noise, in a sum: of columns' values, of patients who meet a condition, or for scores.
@@ -106,6 +115,10 @@ class HistogramCounts(NoisySum):
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         return Cost(instruction.histograms.numbers if instruction.histograms else 0)
 
+    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        if instruction.histograms:
+            message.histograms.CopyFrom(labels_pb2.Histograms(**instruction.histograms._asdict()))
+
 
 GRADIENTS: Final = Gradients()
 HISTOGRAMS: Final = HistogramCounts("sums of noisy histograms", "draw")
@@ -117,6 +130,11 @@ ADDED: Final = frozenset(kind.policy for kind in SUMMED)
 """Policy names of the kinds that leave in secure sums alone."""
 
 
+def kind_of_counts(asks: Histograms) -> Kind:
+    """The kind of an answer to a question for counts with noise."""
+    return SCORES if asks.scores else PATIENTS if asks.where else HISTOGRAMS
+
+
 def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
     """The kind with which a secure sum takes the place of a kind's answers. Raises Refused where there is none.
 
@@ -126,15 +144,6 @@ def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
     if kind.name not in sums:
         raise Refused(Refusal.QUERY)
     return sums[kind.name]
-
-
-def put_joint(joint: Joint, message: labels_pb2.Instruction) -> None:
-    """Put a step into a message."""
-    *plan, weights = joint
-    for name, value in zip(Joint._fields, plan, strict=False):
-        setattr(message.joint, name, value)
-    if weights is not None:
-        message.joint.weights = weights.astype("<f8").tobytes()
 
 
 def take_histograms(message: labels_pb2.Instruction) -> Histograms:

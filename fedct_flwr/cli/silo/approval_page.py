@@ -17,7 +17,7 @@ from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.hospital.duplicates import DuplicateReport
-from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, spent
+from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Used, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
 from fedct_flwr.privacy.budget import DATA_SET, unit_of, weak_delta
 from fedct_flwr.privacy.sheet import Sheet, together_words
@@ -320,7 +320,7 @@ class Page:
         )
 
 
-def _totals(limits: object, used: Spent) -> Iterator[str]:
+def _totals(limits: object, used: Used) -> Iterator[str]:
     for field, cap in TOTALS.items():
         yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
 

@@ -25,7 +25,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.inspection.cells import columns_of_arrays
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, with_accepted
 from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
-from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Inspection, Row, Site, TableOne, of_classes, row_of
+from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Inspection, Row, SiteCell, TableOne, of_classes, row_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, SiloName
 
@@ -67,7 +67,7 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
             own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
         fit = LabelsFit(own, schema.columns, len(classes))
         found += fit.findings(classes)
-        sites = [Site(silo, n, 0, numbers=(auc.low, auc.value, auc.high)) for silo, (n, auc) in fit.areas().items()]
+        sites = [SiteCell(silo, n, 0, numbers=(auc.low, auc.value, auc.high)) for silo, (n, auc) in fit.areas().items()]
         if sites:
             table = TableOne((*table.rows, Row(LABELS_FIT, tuple(sites), label=True)))
     return Inspection(table, tuple(with_accepted(found, accept)))
