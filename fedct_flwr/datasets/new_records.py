@@ -120,9 +120,8 @@ def inspect_new(
         if not column.text and column.name in table.column_names:
             # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
             words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
-            known = Cells(
-                CellKind.NUMBERS if column.categories is None else CellKind.TEXT, words, column.categories or ()
-            )
+            kind = CellKind.NUMBERS if column.categories is None else CellKind.TEXT
+            known = Cells(kind, words, column.categories or ())
             new = Inspected(column.name, known, {_NEW: Cells.of(table.column(column.name))})
             far = _apart(new, learned.get(column.name, ()), redaction, is_dates=column.name in dated(table))
             found += [*of_silo(new, _NEW, redaction), *far]

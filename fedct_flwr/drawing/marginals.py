@@ -149,7 +149,7 @@ class DrawingPlan:
 def draw(plan: DrawingPlan, opened: NDArray[np.int64], rows: int, rng: Generator) -> tuple[Features, str]:
     """Examples ``(rows, columns)``, and a sentence where noise hides what the records say.
 
-    ``opened`` is the sum over all silos of their ``Plan.counts`` and shares of ``Plan.noise``: all else is
+    ``opened`` is the sum over all silos of their ``plan.counts`` and shares of ``plan.noise``: all else is
     post-processing. Raises DataError for a rule that no example keeps.
     """
     form, sizes, deviation = plan.form, np.array(plan.form.sizes), plan.noise.scale / GRID

@@ -5,7 +5,7 @@ that comes with a message is neither written nor imported; its hash goes into th
 a message ends the agent, and no text of an error leaves.
 
 Three threads, and a fourth while a model is trained: the first waits for the signal to stop, the second talks to the
-SuperNode and decides, and the third is the ``Monitor``. Neither a hanging connection nor long training keeps the agent
+SuperNode and decides, and the third is ``SiloWatch``. Neither a hanging connection nor long training keeps the agent
 from stopping, or from seeing that its approval was withdrawn.
 """
 

@@ -338,9 +338,8 @@ def privacy(run: RunSummary) -> Section:
         for row in run.spending.rows
     ]
     columns = ["Silo", "Protects each", "Accountant", "Epsilon spent", "Budget", "Delta"]
-    return Section(
-        "privacy", "Privacy", tables=[("Epsilon spent", PageTable(columns, rows, 3))], notes=[run.spending.note]
-    )
+    tables = [("Epsilon spent", PageTable(columns, rows, 3))]
+    return Section("privacy", "Privacy", tables=tables, notes=[run.spending.note])
 
 
 def silos(run: RunSummary) -> Section:

@@ -128,10 +128,8 @@ class Simulation:
             networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
             if not networks:
                 return partial(flower.run_in_process, outlives=outlives)
-
-            return partial(
-                flower.run_in_process, train=learners.Stacks(self.config.silos_at_once).train, outlives=outlives
-            )
+            train = learners.Stacks(self.config.silos_at_once).train
+            return partial(flower.run_in_process, train=train, outlives=outlives)
         flower.check_ray()
         return partial(flower.run_on_engine, more=variables) if variables else flower.run_on_engine
 

@@ -137,9 +137,8 @@ class Cells:
             values[np.isinf(values)] = np.nan
             return cls.of_numbers(values)
         if not is_text(column.type):
-            return cls(
-                CellKind.DATES if is_dated(column.type) or pa.types.is_time(column.type) else CellKind.OTHER, nothing
-            )
+            dated = is_dated(column.type) or pa.types.is_time(column.type)
+            return cls(CellKind.DATES if dated else CellKind.OTHER, nothing)
         encoded = pa.concat_arrays(column.cast(pa.string()).chunks).dictionary_encode()
         codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64, copy=True)
         words = encoded.dictionary.to_pylist()
