@@ -92,6 +92,7 @@ def main(
         bool, typer.Option("--smoke", help="One seed, smallest sizes: shows only that all works.")
     ] = False,
     row: Annotated[list[str] | None, typer.Option(help="This row alone; may be given several times.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that measure, each with a share of the cores.")] = 1,
     out: Annotated[Path, typer.Option(help="The folder for results.")] = report.BUILD,
     commit: Annotated[bool, typer.Option("--commit", help="Write the results that are committed.")] = False,
 ) -> None:
@@ -119,7 +120,7 @@ def main(
             mock.patch.dict(LOADERS, VARIANTS),
             progress.shown(name, command, report.values_path(name), report.commit()),
         ):
-            function(name)(Asked(name, size, seeds, tuple(row or ())))
+            function(name)(Asked(name, size, seeds, tuple(row or ()), jobs))
     except FedctError as error:
         typer.echo(f"{name}: {error}", err=True)
         raise typer.Exit(error.exit_code) from None

@@ -26,6 +26,8 @@ class Asked(NamedTuple):
     size: str = FULL
     number: int | None = None
     rows: tuple[str, ...] = ()
+    jobs: int = 1
+    """Processes that measure."""
 
     def of(self, full: _T, fast: _T, smoke: _T) -> _T:
         """The value for the size that is asked for."""
@@ -128,6 +130,10 @@ def run(table: Table, asked: Asked) -> dict[str, Runs]:
     names = [row.name for row in table.rows]
     rows = asked.chosen(names, table.fast_rows, table.smoke_rows)
     there = [row for row in table.rows if row.name in rows]
+    if asked.jobs > 1:
+        # Methods of one row and seed may share what they begin with: they stay in one process.
+        pairs = [(row, seed) for row in there for seed in _seeds(table, row, asked)]
+        progress.ahead(asked.jobs, [partial(_elsewhere, table, *pair, asked, dict(LOADERS)) for pair in pairs])
     runs = {row.name: measured(table, row, asked) for row in there}
     number = max(len(values) for found in runs.values() for values in found.values.values())
     seeds = f"{number} seed{'s' if number > 1 else ''}"
@@ -154,16 +160,34 @@ def _smaller(table: Table, asked: Asked) -> Settings:
 
 def measured(table: Table, row: Row, asked: Asked) -> Runs:
     """Each method of a row, for each seed."""
-    runs, smaller = Runs(), _smaller(table, asked)
+    runs = Runs()
+    for seed in _seeds(table, row, asked):
+        for method, found in _measured(table, row, seed, asked).items():
+            runs.add(**{f"{method}: {name}" if method else name: value for name, value in found.items()})
+    return runs
+
+
+def _seeds(table: Table, row: Row, asked: Asked) -> range:
+    return range(asked.seeds(row.seeds or table.seeds))
+
+
+def _measured(table: Table, row: Row, seed: int, asked: Asked) -> dict[str, dict[str, float]]:
+    """The values of each method of a row with one seed."""
+    smaller = _smaller(table, asked)
     # Sizes of rows give way too.
     settings = {**settings_of(table, asked), **row.settings}
     settings |= {key: value for key, value in smaller.items() if key in row.settings}
-    for seed in range(asked.seeds(row.seeds or table.seeds)):
-        for method in row.methods or table.methods:
-            given = {**settings, "seed": seed}
-            found = progress.once(f"{row.name}, {method}, {given}", partial(_values, table.methods[method], given))
-            runs.add(**{f"{method}: {name}" if method else name: value for name, value in found.items()})
-    return runs
+    given = {**settings, "seed": seed}
+    return {
+        method: progress.once(f"{row.name}, {method}, {given}", partial(_values, table.methods[method], given))
+        for method in row.methods or table.methods
+    }
+
+
+def _elsewhere(table: Table, row: Row, seed: int, asked: Asked, loaders: Mapping[str, Any]) -> None:
+    """The same in another process, which has this command's data sets."""
+    LOADERS.update(loaders)
+    _measured(table, row, seed, asked)
 
 
 def _values(method: Method, settings: Settings) -> dict[str, float]:

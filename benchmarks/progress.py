@@ -3,10 +3,13 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from joblib import Parallel, delayed
 
 from fedct_flwr.text.console import bar
 from fedct_flwr.types import DataError
@@ -14,8 +17,26 @@ from fedct_flwr.types import DataError
 _SECONDS = 30.0
 """Between two lines where there is no terminal."""
 
+
+@dataclass
+class _Kept:
+    """Lines about measurements by key, each with its values and seconds; without a ``path`` they stay in memory."""
+
+    path: Path | None
+    command: str = ""
+    commit: str = ""
+    lines: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def keep(self, key: str, values: Any, seconds: float) -> None:
+        line = {"command": self.command, "commit": self.commit, "key": key, "values": values, "seconds": seconds}
+        self.lines[key] = line
+        if self.path:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+
 _advance: list[Callable[[int], None]] = []
-_kept: list[tuple[Path, dict[str, Any]]] = []
+_kept: list[_Kept] = []
 
 
 @contextmanager
@@ -30,7 +51,7 @@ def shown(name: str, command: str, results: Path, commit: str) -> Iterator[None]
     partial.parent.mkdir(parents=True, exist_ok=True)
     with bar(name, None) as advance:
         _advance.append(advance if sys.stderr.isatty() else _lines(name))
-        _kept.append((partial, {"command": command, "commit": commit, "known": known}))
+        _kept.append(_Kept(partial, command, commit, known))
         try:
             yield
         finally:
@@ -48,7 +69,7 @@ def _known(partial: Path, command: str, commit: str) -> dict[str, Any]:
                 f"{partial} has measurements of commit {min(others)}, and the sources are at {commit}: delete the "
                 "file, or go back to that commit"
             )
-        return {line["key"]: line["values"] for line in own}
+        return {line["key"]: line for line in own if line["values"] and line["seconds"] >= 0}
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{partial} is damaged: delete the file to measure all of it again") from error
 
@@ -76,11 +97,31 @@ def once(key: str, measure: Callable[[], Any]) -> Any:
     """The value of ``measure`` as JSON: measured now, or by an earlier run of this command that was stopped."""
     if not _kept:
         return measure()
-    path, found = _kept[0]
-    if key not in found["known"]:
+    kept = _kept[0]
+    if key not in kept.lines:
+        start = time.perf_counter()
         values = json.loads(json.dumps(measure()))
-        with path.open("a", encoding="utf-8") as file:
-            line = {"command": found["command"], "commit": found["commit"], "key": key, "values": values}
-            file.write(json.dumps(line) + "\n")
-        found["known"][key] = values
-    return found["known"][key]
+        kept.keep(key, values, round(time.perf_counter() - start, 3))
+    return kept.lines[key]["values"]
+
+
+def ahead(jobs: int, asks: Sequence[Callable[[], object]]) -> None:
+    """Measure in as many other processes what ``asks`` want by ``once``, and is not known yet."""
+    if not _kept:
+        return
+    kept = _kept[0]
+    lines = Parallel(jobs, return_as="generator_unordered")(delayed(_new)(ask, kept.lines) for ask in asks)
+    for line in (line for part in lines for line in part):
+        kept.keep(line["key"], line["values"], line["seconds"])
+        measured(len(line["values"]))
+
+
+def _new(ask: Callable[[], object], known: dict[str, Any]) -> list[dict[str, Any]]:
+    _kept[:] = [_Kept(None, lines=dict(known))]
+    ask()
+    return [line for key, line in _kept[0].lines.items() if key not in known]
+
+
+def seconds() -> float:
+    """What all measurements took, also those of an earlier run; 0 where none were kept."""
+    return sum(line["seconds"] for kept in _kept for line in kept.lines.values())

@@ -77,10 +77,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any]) -> None:
     """Print the text and write it to ``NAME.md`` in the folder for results, and all values to ``NAME.json``.
 
-    Both name the command line that runs now, and its seconds. A fast run goes to ``NAME-fast``, one that only sees that
-    all works to ``NAME-smoke``: they replace no full result.
+    Both name the command line that runs now, and the seconds of all that it measured, as if one by one. A fast run goes
+    to ``NAME-fast``, one that only sees that all works to ``NAME-smoke``: they replace no full result.
     """
-    machine, seconds = _machine(), time.perf_counter() - _start
+    machine, seconds = _machine(), progress.seconds() or time.perf_counter() - _start
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
     note = f"\nMeasured by `{command()}` in {seconds:.0f} s ({about}).\n"
     path = values_path(name)

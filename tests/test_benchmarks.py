@@ -89,6 +89,16 @@ def test_measurements_of_another_commit_are_not_continued(tmp_path: Path) -> Non
         assert says in done.output
 
 
+def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
+    values = []
+    for jobs in (1, 2):
+        out = tmp_path / str(jobs)
+        done = CliRunner().invoke(COMMAND, ["no-harm", "--smoke", "--jobs", str(jobs), "--out", str(out)])
+        assert done.exit_code == 0, done.exception or done.output
+        values.append(json.loads((out / "no-harm-smoke.json").read_text("utf-8"))["values"])
+    assert values[0] == values[1]
+
+
 def test_tables_of_results_in_pages_are_those_committed() -> None:
     tables = [
         found

@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import TFIDF, make
-from fedct_flwr.learners.out_of_fold import Looked, OwnRecords, OwnValues
+from fedct_flwr.learners.out_of_fold import OwnRecords, OwnValues
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
@@ -40,8 +40,6 @@ _MOST_CLASSES: Final = 10
 """Likewise, as they are trees for each class, however few its records are."""
 _TREES: Final = 50
 """Of forests that are compared."""
-_LOSING: Final = 2.0
-"""Standard errors behind the best after which a simpler candidate is given up early."""
 
 BOOSTED: Final = "hist-gradient-boosting"
 _LINEAR: Final = "ridge"
@@ -247,67 +245,33 @@ def _chosen(table: _Table, candidates: tuple[Candidate, ...], num_classes: int, 
     own = {
         view: kind(Examples(X, table.y), generator(seed, "automatic"), table.groups) for view, X in table.views.items()
     }
-    asked: dict[Candidate, Looked] = {}
+    predicted: dict[Candidate, NDArray[np.float64]] = {}
     for candidate in candidates:
         work = int(np.prod(table.views[candidate.view].shape)) * max(1, num_classes)
         if candidate.name != BOOSTED or (num_classes <= _MOST_CLASSES and work <= MOST_WORK):
-            asked[candidate] = _asked(own[candidate.view], candidate, num_classes)
-    any_own = next(iter(own.values()))
-    taken = _simplest(any_own, asked, 1 if num_classes else len(any_own.looks))
-    if taken is None or not num_classes:
-        return taken
-    plain = replace(taken, balanced=False)
-    return plain if _better(any_own, asked[taken], _asked(own[taken.view], plain, num_classes)) else taken
-
-
-def _asked(own: OwnRecords, candidate: Candidate, num_classes: int) -> Looked:
-    made = estimator(candidate, seed=0, number=not num_classes)
-    if num_classes:
-        classifier = SklearnLearner(made, balanced=candidate.balanced).lighter(_TREES)
-        return Looked(own, lambda part: part.predicted(classifier, num_classes))
-    regressor = SklearnRegressor(made)
-    return Looked(own, lambda part: part.predictions(lambda records: regressor.fit(*records), regressor.predict))
-
-
-def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked], first: int) -> Candidate | None:
-    """The first candidate that is not worse than the best by more than a standard error; None if none can learn.
-
-    Candidates that are clearly worse after the ``first`` look are given up.
-    """
-    still, taken = list(asked), None
-    for look in range(first, len(own.looks) + 1):
-        there, predicted = own.until(look), {}
-        for candidate in still:
             # A candidate that cannot learn these records is not chosen.
             with contextlib.suppress(TrainingError):
-                predicted[candidate] = asked[candidate].until(look)
-        if not predicted:
-            return taken
-        best = predicted[min(predicted, key=lambda candidate: there.loss(predicted[candidate]))]
-        errors = {candidate: there.compare(best, predicted[candidate]).errors for candidate in predicted}
-        taken = next(candidate for candidate in predicted if errors[candidate] >= -1.0)
-        before = list(predicted).index(taken)
-        still = [
-            candidate
-            for place, candidate in enumerate(predicted)
-            if place == before
-            or (place < before and errors[candidate] >= -_LOSING)
-            or (place > before and there.compare(predicted[taken], predicted[candidate]).gain > 0)
-        ]
-        if len(still) == 1:
-            break
+                predicted[candidate] = _predicted(own[candidate.view], candidate, num_classes)
+    if not predicted:
+        return None
+    judge = next(iter(own.values()))
+    best = predicted[min(predicted, key=lambda candidate: judge.loss(predicted[candidate]))]
+    taken = next(each for each in predicted if judge.compare(best, predicted[each]).errors >= -1.0)
+    if num_classes:
+        plain = replace(taken, balanced=False)
+        with contextlib.suppress(TrainingError):
+            if judge.compare(predicted[taken], _predicted(own[taken.view], plain, num_classes)).errors > 1.0:
+                return plain
     return taken
 
 
-def _better(own: OwnRecords, first: Looked, second: Looked) -> bool:
-    """Whether the second is better by more than a standard error."""
-    with contextlib.suppress(TrainingError):
-        for look in range(1, len(own.looks) + 1):
-            found = own.until(look).compare(first.until(look), second.until(look))
-            if found.gain <= 0:
-                return False
-        return found.errors > 1.0
-    return False
+def _predicted(own: OwnRecords, candidate: Candidate, num_classes: int) -> NDArray[np.float64]:
+    """The candidate's answers about own records, out of fold. Raises TrainingError."""
+    made = estimator(candidate, seed=0, number=not num_classes)
+    if num_classes:
+        return own.predicted(SklearnLearner(made, balanced=candidate.balanced).lighter(_TREES), num_classes)
+    regressor = SklearnRegressor(made)
+    return own.predictions(lambda records: regressor.fit(*records), regressor.predict)
 
 
 def estimator(candidate: Candidate, seed: int, *, number: bool = False) -> Any:

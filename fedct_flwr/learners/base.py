@@ -61,16 +61,10 @@ class Grading(Protocol):
 
 @runtime_checkable
 class Lightening(Protocol):
-    """A learner with a cheaper version of itself, which the safeguard trains with and without other silos' labels.
-
-    Examples are turned into a table once, and all these trainings share it.
-    """
+    """A learner with a cheaper version of itself, which the safeguard trains with and without other silos' labels."""
 
     def lighter(self) -> Learner:
         """The same with less effort, untrained."""
-
-    def table(self, X: "Features") -> Any:
-        """Examples ``(n, ...)`` as its model takes them; dense or sparse."""
 
 
 @runtime_checkable

@@ -7,8 +7,7 @@ their shares: G. King, L. Zeng, "Logistic regression in rare events data", Polit
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from copy import copy
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -49,16 +48,10 @@ def balanced_weights(y: HardLabels, sample_weight: NDArray[np.float64] | None = 
 FOLDS: Final = 5
 _ENOUGH: Final = 500
 """Records that are predicted out of fold at most: more fits would tell little more."""
-_LOOK: Final = 2
-"""Folds of a first look, after which clear cases are decided."""
-_MANY: Final = 100
-"""Records of one fold with which it may be a first look of its own."""
 _FEWEST_OF_ONE: Final = 5
 """Records of its only class by which a silo judges: fewer are all wrong by chance (a sign test at 5%)."""
 _FEWEST_HELD_OUT: Final = 8
 """Held-out records below which their loss is mostly chance."""
-_SEEN: Final = 30
-"""Records below which a first look tells too little."""
 
 
 class Pseudo(NamedTuple):
@@ -93,14 +86,11 @@ class Evidence(NamedTuple):
 class OwnRecords:
     """A silo's own records, divided once, to train on some and to ask about the others.
 
-    ``groups`` ``(n,)`` are kept together. Records beyond 500 are not asked about, where that saves folds. ``hasty``:
-    one fold is a first look where it has 100 records, for comparing one model with another.
+    ``groups`` ``(n,)`` are kept together. Records beyond 500 are not asked about, where that saves folds.
     """
 
-    def __init__(
-        self, private: Examples, rng: Generator, groups: NDArray[np.generic] | None = None, *, hasty: bool = False
-    ) -> None:
-        self._private, self._hasty = private, hasty
+    def __init__(self, private: Examples, rng: Generator, groups: NDArray[np.generic] | None = None) -> None:
+        self._private = private
         self._fold = folds(private.y, rng, groups)
         self._asked = range(min(FOLDS, max(2, int(np.ceil(_ENOUGH * FOLDS / max(1, private.size))))))
 
@@ -121,19 +111,6 @@ class OwnRecords:
         places = [np.flatnonzero(self._fold == fold) for fold in self._asked]
         labels: HardLabels = self._private.y[np.concatenate(places)]
         return labels
-
-    @cached_property
-    def looks(self) -> tuple[Self, ...]:
-        """The same records in two looks, of which each asks about other folds; one where a first tells too little."""
-        first, rest = copy(self), copy(self)
-        folds = 1 if self._hasty and self._private.size >= FOLDS * _MANY else _LOOK
-        first._asked, rest._asked = self._asked[:folds], self._asked[folds:]
-        alike = first.can_tell and first.know_classes == self.know_classes
-        return (first, rest) if rest._asked and len(first.y) >= _SEEN and alike else (self,)
-
-    def until(self, look: int) -> Self:
-        """The records of the first looks up to this one, from 1."""
-        return self if look == len(self.looks) else self.looks[0]
 
     def predicted(self, learner: Learner, num_classes: int, pseudo: Pseudo | None = None) -> NDArray[np.float64]:
         """Probabilities ``(asked, num_classes)``, of fits on other folds and ``pseudo``. Raises TrainingError."""
@@ -166,11 +143,6 @@ class OwnRecords:
         """How much better the ``second`` predictions are than the first, both as ``predicted`` gives them."""
         return Evidence.of(self._weights * (losses(first, self.y) - losses(second, self.y)))
 
-    def compare_classes(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
-        """The same by the most probable classes alone: how many more of the records are right."""
-        wrong, still = (predicted.argmax(axis=1) != self.y for predicted in (first, second))
-        return Evidence.of(self._weights * (wrong.astype(np.float64) - still))
-
     def loss(self, predicted: NDArray[np.float64]) -> float:
         """The mean loss of predictions, of which each class counts the same."""
         return float((self._weights * losses(predicted, self.y)).mean())
@@ -179,26 +151,6 @@ class OwnRecords:
     def _weights(self) -> NDArray[np.float64]:
         """Of the records that are asked about, with which each class counts the same."""
         return class_weights(np.bincount(self.y).astype(np.float64))[self.y]
-
-
-class Looked:
-    """A model's predictions for own records, computed only when needed."""
-
-    def __init__(self, own: OwnRecords, ask: Callable[[OwnRecords], NDArray[np.float64]]) -> None:
-        self._own, self._ask = own, ask
-        self._said: list[NDArray[np.float64]] = []
-
-    def until(self, look: int) -> NDArray[np.float64]:
-        """Of ``own.until(look)``, ``(asked, ...)``. Raises TrainingError."""
-        for part in self._own.looks[len(self._said) : look]:
-            self._said.append(self._ask(part))
-        return np.concatenate(self._said[:look])
-
-    @property
-    def known(self) -> tuple[HardLabels, NDArray[np.float64]]:
-        """Classes ``(asked,)`` and predictions of the records that were asked about so far."""
-        looks = len(self._said)
-        return self._own.until(looks).y, np.concatenate(self._said)
 
 
 def chosen(X: Features, positions: NDArray[np.intp]) -> Features:

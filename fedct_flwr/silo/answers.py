@@ -135,8 +135,7 @@ def cotrain(
         return learner.label(public.X, positions)
     weight = pseudo_weight
     if safeguard:
-        trust = safeguard.trust(learner, public.X, targets)
-        weight, targets = trust.weight, safeguard.counted(trust, targets)
+        weight = safeguard.trust(learner, public.X, targets).weight
     labeled = np.flatnonzero(targets != ABSTAIN) if weight else np.zeros(0, dtype=np.intp)
     fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
     # A copy: a user's own learner may change what it is given.

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 _STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
-FOREIGN_ONLY: Final = (
-    "your own records do not support the consensus: it counts only for public examples that are unlike them"
-)
 _TRAINS_ON: Final = "a network trains on, so no own record is left that it has not seen"
 _IN_FULL: Final = "its pseudo-weight is a number, and 'auto' would have tested it on own records"
 _ALONE: Final = "it has learned no consensus yet"
@@ -59,7 +56,6 @@ class Judgment:
     error: float | None = None
     records: int = 0
     tests: Mapping[str, Verdict] = field(default_factory=dict)
-    foreign_only: bool = False
     weighed_in: int | None = None
     labels_fit: ConsensusFit | None = None
     """At a real silo, how the first consensus fits its labels."""
@@ -86,8 +82,6 @@ class Judgment:
             return ""
         if self.weight == 0:
             return KEPT_OWN
-        if self.foreign_only:
-            return FOREIGN_ONLY
         if self.gain is None or self.error is None:
             return "your records cannot tell for or against the consensus: it is trusted"
         if self.weight < 1:
@@ -196,7 +190,6 @@ class Judge:
             evidence.error if evidence else None,
             evidence.records if evidence else 0,
             tests,
-            bool(trust and trust.foreign),
             safeguard.decision.round if trust and isinstance(safeguard, Safeguard) and safeguard.decision else None,
             fit,
             *self._recalibrated(question, safeguard),
@@ -269,7 +262,6 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
         "round": judgment.round,
         "learner": judgment.learner or None,
         "weight": judgment.weight,
-        "foreign_only": judgment.foreign_only,
         "weighed_in": judgment.weighed_in,
         "model": None if judgment.weight is None else "own" if judgment.keeps_own else "co-trained",
         "why": judgment.words or None,
@@ -301,7 +293,6 @@ def write_decision(path: Path, subject: DecisionKey, decision: Decision) -> None
     decided = {
         "weight": trust.weight,
         "evidence": trust.evidence,
-        "foreign": trust.foreign,
         "round": decision.round,
         "labels": labels,
     }
@@ -323,7 +314,7 @@ def read_decision(path: Path, subject: DecisionKey, round_: int, *, resumed: boo
             return None
         evidence = Evidence(*raw["evidence"]) if raw["evidence"] else None
         targets = np.frombuffer(base64.b64decode(raw["labels"]), dtype=_STORED).astype(LABEL_DTYPE)
-        return Decision(Trust(raw["weight"], evidence, raw["foreign"]), targets, raw["round"])
+        return Decision(Trust(raw["weight"], evidence), targets, raw["round"])
     except UNREADABLE:
         return None
 

@@ -104,7 +104,7 @@ def test_a_network_that_trains_on_says_that_it_only_ranks(tmp_path: Path) -> Non
 GUARDED = {"name": "decision-tree", "params": {"max_depth": 3}, "pseudo-weight": "auto"}
 RECORDS = Examples(np.zeros((3, 1)), np.int16([0, 1, 1]))
 SUBJECT = DecisionKey(7, bytes(32), bytes([3] * 32), RECORDS)
-DECISION = Decision(Trust(0.3, Evidence(-0.1, 0.02, 3), foreign=True), np.int16([1, -1, 0]), 2)
+DECISION = Decision(Trust(0.03, Evidence(-0.1, 0.02, 3)), np.int16([1, -1, 0]), 2)
 
 
 @pytest.fixture
@@ -148,13 +148,13 @@ class Asked:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.weighed, self._folder = 0, folder
-        anew = Safeguard._anew
+        anew = Safeguard._decide
 
         def counted(guard: Safeguard, *args: Any) -> Trust:
             self.weighed += 1
             return anew(guard, *args)
 
-        monkeypatch.setattr(Safeguard, "_anew", counted)
+        monkeypatch.setattr(Safeguard, "_decide", counted)
 
     def learn(self, number: int, changed: int, run: int = 5) -> np.ndarray:
         """A round in which this many labels are no longer those of a first model."""
