@@ -23,8 +23,7 @@ from benchmarks.report import Runs
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, Seen, seen_in_model
-from fedct_flwr.audit.audit import About, Audit, How, audit, play
-from fedct_flwr.audit.members import Candidates, Members, with_members
+from fedct_flwr.audit.audit import About, Audit, Candidates, How, Members, audit, play, with_members
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.evaluation.references import centralized, local_only

@@ -18,7 +18,7 @@ from benchmarks.data import find
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
 from fedct_flwr import Drawn, Run, simulate
-from fedct_flwr.algorithms.grades import MedianGrade
+from fedct_flwr.algorithms.targets import MedianGrade
 from fedct_flwr.consensus.grades import GRADES, consensus_of_grades, grades
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import generator

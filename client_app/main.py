@@ -10,7 +10,6 @@ from fedct_flwr import silo
 from fedct_flwr.runs.records import keep_error
 from fedct_flwr.silo.opening import once_left, open_silo_context, run_of_simulation, silo_named
 from fedct_flwr.silo.round import answer
-from fedct_flwr.silo.weights import train_on
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, DataError, Refusal, Refused, SiloName, TrainingError
 from fedct_flwr.wire.codec import encode_refusal
@@ -29,7 +28,7 @@ def train(message: Message, context: Context) -> Message:
         name = silo_named(context)
         if asks_for_weights(message.content):
             here = open_silo_context(context, resumable=False)
-            return Message(train_on(message.content, here, context.run_id), reply_to=message)
+            return Message(silo.train_on(message.content, here, context.run_id), reply_to=message)
         # First of all: a message without a question, by which a coordinator gets to know names, needs no learner.
         payload = from_record(message.content)
         reply, afterwards = answer(payload, open_silo_context(context), context.run_id)

@@ -1,13 +1,13 @@
 """Federated co-training on Flower: silos share class labels on a public set, never their data or models.
 
-This is the public API. Each name is imported when it is first asked for, so that ``import fedct_flwr`` takes a
-moment only, and a learner that is not used is never loaded.
+This is the public API. Each name is imported when it is first asked for, so importing takes a moment.
 """
 
+import ast
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
@@ -24,32 +24,11 @@ if TYPE_CHECKING:
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.count import Count, count
     from fedct_flwr.simulation.repeats import Repeats, repeat
-    from fedct_flwr.simulation.run import Run, SiloModel, read_run
+    from fedct_flwr.simulation.run import Run, read_run
+    from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
     from fedct_flwr.version import __version__ as __version__
-
-_WHERE: Final = {
-    "datasets": ("FederatedDataset",),
-    "datasets.partition": ("IID", "Dirichlet"),
-    "algorithms.fedct": ("DawidSkene", "FedCT", "Plurality", "Qualified"),
-    "algorithms.joint": ("JointLabeler",),
-    "algorithms.fedkt": ("PATE", "FedKT", "PrivatePATE"),
-    "algorithms.prediction": ("DistributedDistillation", "FedMD", "PredictionConsensus"),
-    "baselines.dp_fedavg": ("PrivateFedAvg",),
-    "baselines.weight_sharing": ("FedAvg",),
-    "baselines.feddf": ("FedDF",),
-    "baselines.client_drift": ("FedDyn", "FedProx", "Scaffold"),
-    "drawing.drawn": ("Drawn",),
-    "privacy.budget": ("PrivacyWarning",),
-    "simulation.count": ("Count", "count"),
-    "simulation.repeats": ("Repeats", "repeat"),
-    "simulation.run": ("Run", "SiloModel", "read_run"),
-    "simulation.simulate": ("simulate",),
-    "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
-    "version": ("__version__",),
-}
-"""The public names by module."""
 
 __all__ = [
     "IID", "PATE", "ConfigError", "Count", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
@@ -60,22 +39,27 @@ __all__ = [
 ]  # fmt: skip
 
 
-def importing(package: str, where: Mapping[str, Collection[str]]) -> Callable[[str], Any]:
-    """Make the ``__getattr__`` of a package: it imports each public name, by its module, when it is first asked for."""
-    modules = {name: f"{package}.{module}" for module, names in where.items() for name in names}
+def importing(package: str) -> Callable[[str], Any]:
+    """Make a package's ``__getattr__``: it imports what the block for type checkers names, when it is asked for."""
+    modules: dict[str, str] = {}
 
     def found(name: str) -> Any:
+        if not modules:
+            source = sys.modules[package].__loader__.get_source(package)  # type: ignore[union-attr]
+            nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+            own = [node for node in nodes if str(node.module).startswith(f"{package}.")]
+            # At once: another thread may look meanwhile.
+            modules.update({each.name: str(node.module) for node in own for each in node.names})
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(modules[name]), name)
-        # Next time the name is found without this function.
         setattr(sys.modules[package], name, value)
         return value
 
     return found
 
 
-__getattr__ = importing(__name__, _WHERE)
+__getattr__ = importing(__name__)
 
 
 def __dir__() -> list[str]:

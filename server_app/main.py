@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedct_flwr import coordinator, datasets, integrations, silo
+from fedct_flwr import coordinator, datasets, evaluation, flower, integrations, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.flower.grid import PollingGrid, PromptGrid
+from fedct_flwr.flower.prompt import PromptGrid
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
@@ -69,7 +69,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def _prompt(grid: Grid) -> Grid:
     """The same Grid, made to notice replies soon."""
-    return grid if isinstance(grid, PromptGrid) else PollingGrid(grid)
+    return grid if isinstance(grid, PromptGrid) else flower.PollingGrid(grid)
 
 
 def _subject(config: RunConfig) -> tuple["FederatedDataset | None", Subject, Sequence[SiloName]]:
@@ -111,12 +111,10 @@ def _tracked(study: Study) -> contextlib.AbstractContextManager[dict[str, Any]]:
 
 
 def _tell_scores(study: Study, dataset: "FederatedDataset") -> None:
-    from fedct_flwr.evaluation import scoreboard
-
-    rows = scoreboard.score(study.config, dataset, study.folder, tell=logger.warning)
+    rows = evaluation.score(study.config, dataset, study.folder, tell=logger.warning)
     scores.save(rows, study.folder.path / scores.FILE)
     text = io.StringIO()
-    console(file=text, width=120).print(scoreboard.table(rows, study.config, study.folder))
+    console(file=text, width=120).print(evaluation.table(rows, study.config, study.folder))
     for line in text.getvalue().splitlines():
         logger.info("%s", line.rstrip())
 

@@ -202,7 +202,7 @@ FAULTS = [
     ),
     Fault("files.py", "Path(name).replace(path)", "path.write_bytes(content)", "files/test_atomic.py"),
     # Files from elsewhere run no code.
-    Fault("models/model_file.py", "and package(name) not in packages:", "and False:"),
+    Fault("models/loading.py", "and package(name) not in packages:", "and False:"),
     # Learners, labelers and drawn sets.
     Fault("learners/safeguard.py", "if not self._can_tell:", "if False:"),
     Fault("learners/automatic.py", "return found or self._safe", "return self._safe"),
@@ -232,7 +232,7 @@ FAULTS = [
     Fault("datasets/partition.py", "if concentration <= 0:", "if False:"),
     Fault("datasets/partition.py", "if wanted > records.size:", "if False:", "datasets"),
     Fault("datasets/inspection/labels_fit.py", "if fit.reversed:", "if False:", "messy/test_labels_fit.py"),
-    Fault("datasets/inspection/shared_records.py", "if number < max(5, 0.02 * size):", "if number < 0:", "messy"),
+    Fault("datasets/inspection/data_set.py", "if number < max(_FEWEST, 0.02 * size):", "if number < 0:", "messy"),
     Fault("scoring/recalibration.py", "FEWEST: Final = 3", "FEWEST: Final = 0", "scoring silo"),
     Fault("flower/grid.py", "if (start := started.get(", "if False and (start := started.get("),
     Fault("flower/loopback.py", "if self._stopped and self._stopped.is_set():", "if False:"),

@@ -74,7 +74,7 @@ EXTRAS = {
     "fedct_flwr/drawing/marginals.py": "privacy",
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
-    "fedct_flwr/models/model_file.py": "onnx",
+    "fedct_flwr/models/loading.py": "onnx",
     "fedct_flwr/learners/transformer.py": "language",
     "fedct_flwr/learners/networks.py": "vision",
     "fedct_flwr/models/onnx_export.py": "onnx",

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import simulate
 from fedct_flwr.evaluation.scoreboard import FILE, distrusts, summary, warnings
-from fedct_flwr.report.summary import Run
+from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from tests import hospitals
 
@@ -73,7 +73,7 @@ def test_a_run_keeps_it_in_its_folder(tmp_path: Path, wording: SnapshotAssertion
     assert rows["cleveland"].verdict is not None
     assert rows["zurich"].verdict is not None
     assert rows["zurich"].verdict.word == ""
-    assert "cleveland" in [row[0] for row in Run(run.path).gains.rows]
+    assert "cleveland" in [row[0] for row in RunSummary(run.path).gains.rows]
     if find_spec("plotly"):
         page = run.report().read_text("utf-8")
         assert re.findall(r"<h3>(.*?)</h3>", page) == wording

@@ -14,7 +14,6 @@ from fedct_flwr.config.privacy import OF_PROTECTION
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_without_effect
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
-from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
 from fedct_flwr.learners.base import Resumable
@@ -67,7 +66,7 @@ def check_run(
         if dataset is None:
             coordinator.real_terms(subject, config.roster)
             if config.method.trains_together:
-                real_plan(subject)
+                coordinator.real_plan(subject)
         else:
             secure_sum.simulated_terms(config, config.roster or tuple(silos))
     if dataset is None:

@@ -15,7 +15,8 @@ from fedct_flwr.drawing.patients import PatientCount
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.content import Histograms, Instruction, Query
-from fedct_flwr.wire.kinds import PATIENTS, HistogramCounts, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.sums import PATIENTS, HistogramCounts
 
 if TYPE_CHECKING:
     # An algorithm as an object waits for neither, nor for the extra privacy.
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.drawing.counts import CountPlan
-    from fedct_flwr.drawing.marginals import Plan
+    from fedct_flwr.drawing.marginals import DrawingPlan
 
 _COUNTS = "columns"
 """The opened sum, in a checkpoint."""
@@ -52,7 +53,7 @@ class Counting(Algorithm):
             raise ConfigError(f"algorithm {self.name!r} asks real silos: in a simulation {self.instead}")
 
     def opened(
-        self, study: "Study", grid: "Grid", asked: Histograms, plan: "Plan | CountPlan"
+        self, study: "Study", grid: "Grid", asked: Histograms, plan: "DrawingPlan | CountPlan"
     ) -> tuple[NDArray[np.int64], int]:
         """The opened sum ``(numbers,)``, and how many silos are in it. Raises RunError.
 

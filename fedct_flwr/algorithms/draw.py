@@ -11,7 +11,8 @@ from fedct_flwr.algorithms.count import Counting, folder_of
 from fedct_flwr.files import write_atomically
 from fedct_flwr.seeding import generator
 from fedct_flwr.wire.content import Histograms
-from fedct_flwr.wire.kinds import HISTOGRAMS, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.sums import HISTOGRAMS
 
 if TYPE_CHECKING:
     # Needs the extra privacy.

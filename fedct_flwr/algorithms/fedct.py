@@ -32,11 +32,10 @@ from fedct_flwr.consensus.counting import (
     counting,
     plurality,
     qualified,
-    shares_of_votes,
 )
-from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, Algorithm, Silos
+from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, Algorithm, SiloCount
 from fedct_flwr.types import ABSTAIN, FEWEST_SILOS, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
-from fedct_flwr.wire.kinds import HARD, SHARES, Kind
+from fedct_flwr.wire.kinds import HARD, Kind
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -131,9 +130,9 @@ class Summable(LabelSharing):
     secure: bool = field(default=False, kw_only=True)
     """Let silos add their answers in secure sums: the coordinator sees no single silo's. Labels are the same, but silos
     with opposite labels cannot be left out."""
-    min_summands: Silos = field(default=0, kw_only=True)
+    min_summands: SiloCount = field(default=0, kw_only=True)
     """For secure sums: fewest silos whose sum is opened; 0: 3, or may-collude + 2; with noise in shares, all silos."""
-    may_collude: Silos = field(default=1, kw_only=True)
+    may_collude: SiloCount = field(default=1, kw_only=True)
     """For secure sums: silos that may collude with the coordinator, and learn no other silo's answers."""
 
     @property
@@ -217,25 +216,7 @@ class DawidSkene(LabelSharing):
         return dawid_skene(num_classes)
 
 
-@dataclass(frozen=True)
-class Shares(LabelSharing):
-    """Silos send labels, and learn each class's share of the votes instead of the class with the most."""
-
-    name: ClassVar[str] = "fedct-shares"
-    title: ClassVar[str] = "FedCT"
-    rule: ClassVar[str] = "shares of votes"
-    kind: ClassVar[Kind] = SHARES
-
-    @property
-    def learning(self) -> "Learning":
-        return coordinator.Learning(weight=1.0)
-
-    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-        """Every silo's hard label counts, and shares are learned (arXiv:2310.05696; soft targets: arXiv:1503.02531)."""
-        return shares_of_votes(num_classes)
-
-
-Rule: TypeAlias = DawidSkene | Plurality | Qualified | Shares
+Rule: TypeAlias = DawidSkene | Plurality | Qualified
 
 _DAWID_SKENE: Final = DawidSkene()
 

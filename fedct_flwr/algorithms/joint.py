@@ -10,7 +10,8 @@ from fedct_flwr import coordinator, labelers, learners
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.joint_plan import JointSettings, simulated_plan
 from fedct_flwr.wire.content import STEPS
-from fedct_flwr.wire.kinds import GRADIENTS, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.sums import GRADIENTS
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -73,4 +74,4 @@ class JointLabeler(JointSettings):
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""
-        return coordinator.Training(self, study, grid).run()
+        return coordinator.JointTraining(self, study, grid).run()

@@ -22,7 +22,8 @@ from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.coordinator.algorithm import IN_ROUNDS
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.kinds import PROBABILITIES, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.numbers import PROBABILITIES
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig

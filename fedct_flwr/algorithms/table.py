@@ -5,15 +5,9 @@ To add one, write its file, here or among the baselines, and name it below.
 
 from collections import UserDict
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fedct_flwr.algorithms.fedct import DawidSkene
-from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.text.kinds import words_of
-from fedct_flwr.wire.kinds import ADDED, NOISY_SUMS, SUMS, kind_for
-
-if TYPE_CHECKING:
-    from fedct_flwr.config.run import RunConfig
 
 
 class _Lazy(UserDict[str, Any]):
@@ -35,13 +29,13 @@ ALGORITHMS: Final = _Lazy(
         "fedct": "algorithms.fedct.Plurality",
         "fedct-qualified": "algorithms.fedct.Qualified",
         "fedct-dawid-skene": "algorithms.fedct.DawidSkene",
-        "fedct-shares": "algorithms.fedct.Shares",
+        "fedct-shares": "algorithms.targets.SharesOfVotes",
         "fedct-joint": "algorithms.joint.JointLabeler",
         "fedkt": "algorithms.fedkt.FedKT",
         "pate": "algorithms.fedkt.PATE",
         "dp-pate": "algorithms.fedkt.PrivatePATE",
-        "fedct-grades": "algorithms.grades.MeanGrade",
-        "fedct-median-grades": "algorithms.grades.MedianGrade",
+        "fedct-grades": "algorithms.targets.MeanGrade",
+        "fedct-median-grades": "algorithms.targets.MedianGrade",
         "dd": "algorithms.prediction.DistributedDistillation",
         "prediction-consensus": "algorithms.prediction.PredictionConsensus",
         "fedmd": "algorithms.prediction.FedMD",
@@ -56,14 +50,3 @@ ALGORITHMS: Final = _Lazy(
 
 DEFAULT: Final = DawidSkene.name
 """The algorithm of a run config that names none."""
-
-
-def what_leaves(config: "RunConfig", quantity: str) -> str:
-    """Describe in plain words what leaves a silo. ``quantity``: the number that is predicted (empty: classes)."""
-    algorithm, scores = find_algorithm(config), " and test scores" if config.report_scores else ""
-    if algorithm.kind is None:
-        return f"{algorithm.leaves}{scores}"
-    kind = algorithm.kind if algorithm.kind.policy in ADDED else kind_for(algorithm.kind, quantity)
-    # Where silos only add their answers, and perhaps shares of noise.
-    sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
-    return f"{words_of(sums.get(kind.name, kind)).shared}{scores}"

@@ -15,7 +15,8 @@ from fedct_flwr.audit.rerun import Refit
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
 from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.types import ABSTAIN, Examples, HardLabels, SiloName, TrainingError
-from fedct_flwr.wire.kinds import Summed, kind_of
+from fedct_flwr.wire.kinds import kind_of
+from fedct_flwr.wire.sums import Summed
 
 if TYPE_CHECKING:
     # Needs the extra privacy.

@@ -32,7 +32,7 @@ from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, RunError, SiloName, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint, Terms
-from fedct_flwr.wire.kinds import Summed, kind_of
+from fedct_flwr.wire.kinds import kind_of
 from fedct_flwr.wire.messages import (
     ACTION,
     ARRAYS,
@@ -41,6 +41,7 @@ from fedct_flwr.wire.messages import (
     to_weights,
     without_control,
 )
+from fedct_flwr.wire.sums import Summed
 from server_app.main import app as server_app
 
 _SOFT_AXES: Final = 2

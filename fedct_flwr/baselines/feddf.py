@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Student(Averageable, Distillable, Protocol):
+class AveragedStudent(Averageable, Distillable, Protocol):
     """Takes the weights of each silo in turn, then the average's, and learns."""
 
 
@@ -42,7 +42,7 @@ class DistilledAveraging(Averaging):
         self,
         roster: "Roster",
         *,
-        student: Student,
+        student: AveragedStudent,
         public: Features,
         num_examples: int,
         steps: int,
@@ -85,7 +85,7 @@ class FedDF(WeightSharing):
 
     def _options(self, config: "RunConfig", dataset: "FederatedDataset") -> dict[str, Any]:
         student = network(config, dataset, 0)
-        if not isinstance(student, Student):
+        if not isinstance(student, AveragedStudent):
             raise ConfigError(f"algorithm {self.name!r} teaches by probabilities: use a network")
         return {
             "student": student,

@@ -18,7 +18,7 @@ from fedct_flwr.datasets.tables import class_names, map_labels, numbers
 from fedct_flwr.datasets.values import no_column
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.models.model_file import recalibrated
+from fedct_flwr.models.loading import recalibrated
 from fedct_flwr.scoring.assessment import METRICS, Labels, Predicted, brier
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.scoring.recalibration import FEW, FEWEST, Recalibration

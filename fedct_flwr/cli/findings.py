@@ -36,7 +36,7 @@ _SIGNS: Final = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """One line of a check. ``fix`` says what to do; ``details`` may quote files and are not for others."""
 
     mark: Mark
@@ -47,31 +47,31 @@ class Finding:
     """The stable name of a finding about data, with the column concerned: ``unknown-values:sex``."""
 
 
-def good(message: str) -> Finding:
+def good(message: str) -> CheckFinding:
     """As it should be."""
-    return Finding(Mark.GOOD, message)
+    return CheckFinding(Mark.GOOD, message)
 
 
-def warning(message: str, fix: str) -> Finding:
+def warning(message: str, fix: str) -> CheckFinding:
     """Worth knowing, or still to be done."""
-    return Finding(Mark.WARNING, message, fix)
+    return CheckFinding(Mark.WARNING, message, fix)
 
 
-def bad(message: str, fix: str, details: object = "") -> Finding:
+def bad(message: str, fix: str, details: object = "") -> CheckFinding:
     """So it cannot work, or must not."""
-    return Finding(Mark.BAD, message, fix, str(details))
+    return CheckFinding(Mark.BAD, message, fix, str(details))
 
 
 _MARKS: Final = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
 
 
-def of_data(found: DataFinding) -> Finding:
+def of_data(found: DataFinding) -> CheckFinding:
     """A finding of the inspection of tables."""
     accepted = " (accepted)" if found.severity is Severity.ACCEPTED else ""
-    return Finding(_MARKS[found.severity], f"{found.message}{accepted}", found.fix, code=found.name)
+    return CheckFinding(_MARKS[found.severity], f"{found.message}{accepted}", found.fix, code=found.name)
 
 
-def show(console: Console, finding: Finding, *, details: bool) -> None:
+def show(console: Console, finding: CheckFinding, *, details: bool) -> None:
     """One finding, wrapped under itself."""
     sign, plain, style = _SIGNS[finding.mark]
     table = Table.grid(padding=(0, 1))

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
-from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.new_records import Unlabeled, read_unlabeled
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
+from fedct_flwr.models.model_file import ModelDescription
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.recalibration import RANKS
 from fedct_flwr.text.console import progress

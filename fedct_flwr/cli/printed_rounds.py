@@ -9,15 +9,14 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.status import Status
 
-from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.cli.output import Output
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import distrusts
-from fedct_flwr.runs.records import Monitor, certificate, errors_of, grouped, scores_of_all
+from fedct_flwr.report.summary import what_leaves
+from fedct_flwr.runs.records import GLOBAL_MODEL, Monitor, certificate, errors_of, grouped, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes
 from fedct_flwr.text.printable import count, from_here
@@ -139,7 +138,7 @@ def _print_end(console: Console, config: RunConfig, folder: RunFolder, seconds: 
     if "fixed_point" in result and config.rounds > 1:
         fixed = result["fixed_point"]
         end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {end}"
-    if model := result.get(FACT):
+    if model := result.get(GLOBAL_MODEL):
         file = escape(str(from_here(folder.path / model["file"])))
         console.print(
             f"global model: {file}, trained on {count(model['labels'], 'public label')}; its card is next to it"

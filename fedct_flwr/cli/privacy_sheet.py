@@ -23,7 +23,7 @@ from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.shared_usage import spent_on_records
 from fedct_flwr.labelers.labeler import check_installed
 from fedct_flwr.privacy.budget import WHOLE_SILO, Spending
-from fedct_flwr.privacy.sheet import Answers, Sheet, Together
+from fedct_flwr.privacy.sheet import PermittedQuestions, Sheet, Together
 from fedct_flwr.report.summary import accounts_of
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import json_text, plain, printable
@@ -194,7 +194,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> Sheet:
         check_installed(privacy)
         accounts = accounts_of(run, config)
     kind = find_algorithm(config).kind
-    answers = Answers(
+    answers = PermittedQuestions(
         labels=bool(kind and kind.one_label),
         students=config.method.votes,
         lessons=config.method.transfer_settings(1).lessons,

@@ -10,7 +10,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo, promises_of
 from fedct_flwr.hospital.log_entry import LogEntry
-from fedct_flwr.privacy.sheet import Answers, Sheet
+from fedct_flwr.privacy.sheet import PermittedQuestions, Sheet
 from fedct_flwr.types import ConfigError
 
 
@@ -53,7 +53,7 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
             facts={**budget, "together": together},
         )
     elif privacy.enabled or not found:
-        answers = replace(Answers.of(config), values=bool(study.schema.quantity))
+        answers = replace(PermittedQuestions.of(config), values=bool(study.schema.quantity))
         more: dict[str, Any] = {"metrics": config.policy.metrics, "accounts": accounts.get("privacy", [])}
         found["privacy"] = Sheet.of_labels(study.name, privacy, len(study.public), answers, facts=unprotected, **more)
     return found

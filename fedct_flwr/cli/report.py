@@ -11,7 +11,7 @@ from fedct_flwr.cli.privacy_sheet import sheet_of_run
 from fedct_flwr.integrations import crate as crates
 from fedct_flwr.report.figures import Section
 from fedct_flwr.report.page import NAME, check_extra, write_report
-from fedct_flwr.report.summary import Run
+from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError, FedctError, RunError
@@ -51,7 +51,7 @@ def report(
         _write_crate(path, target, models=models)
         return
     with Output.doing(_DRAWING):
-        run = Run(path)
+        run = RunSummary(path)
         write_report(run, target, "; name another file with --output")
     out = Output()
     if not len(run.course):
@@ -77,7 +77,7 @@ def write_meanwhile(folder: RunFolder, *, ended: bool = False) -> None:
     """
     with suppress(FedctError, OSError):
         check_extra()
-        write_report(Run(folder.path), folder.path / NAME, reloads=not ended)
+        write_report(RunSummary(folder.path), folder.path / NAME, reloads=not ended)
 
 
 def write_at_end(folder: RunFolder, target: Path | None = None, splits: Section | None = None) -> str:
@@ -89,7 +89,7 @@ def write_at_end(folder: RunFolder, target: Path | None = None, splits: Section 
     try:
         check_extra()
         with Output.doing(_DRAWING):
-            write_report(Run(folder.path), target, splits=splits)
+            write_report(RunSummary(folder.path), target, splits=splits)
     except (FedctError, OSError, ImportError) as error:
         # Other errors are faults of this code, and should be visible as such.
         return f"no report was written: {error}; after that: fedct report {in_shell(from_here(folder.path))}"

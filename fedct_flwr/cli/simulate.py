@@ -37,7 +37,7 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
-from fedct_flwr.report.figures import Figure, Section, Table, layout, line
+from fedct_flwr.report.figures import Figure, PageTable, Section, layout, line
 from fedct_flwr.report.page import NAME, RELOAD_SECONDS, plotly_script
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
@@ -261,14 +261,14 @@ def _splits(found: Repeats) -> Section:
     measure, tables = found.first.measure, []
     for words, lines in found.lines:
         name = f"{measure[:1].upper()}{measure[1:]}, means over {len(found.seeds)} splits, {words}"
-        tables.append((name, Table(["", *found.columns], [[silo, *found.cells(of)] for silo, of in lines])))
+        tables.append((name, PageTable(["", *found.columns], [[silo, *found.cells(of)] for silo, of in lines])))
     traces, rows = [], []
     for place, (test, words) in enumerate(TESTS.items()):
         gains = [of["federated"] - of["local"] for of in (scores.means(rows, test) for rows in found.rows)]
         traces.append(line(words, found.seeds, gains, place, mode="markers"))
         rows.append([words, *(f"{gain:+.3f}" for gain in gains)])
     shape = layout("seed", f"difference in {measure} to silos alone", {"dtick": 1}, {})
-    table = Table(["test", *(f"seed {seed}" for seed in found.seeds)], rows)
+    table = PageTable(["test", *(f"seed {seed}" for seed in found.seeds)], rows)
     figure = Figure("splits", "Gains split by split", "Each point is a split.", traces, shape, table)
     figures, notes = ([figure] if "local" in found.methods else []), [found.sentence] if found.sentence else []
     return Section("splits", f"{len(found.seeds)} splits", figures, tables, notes)

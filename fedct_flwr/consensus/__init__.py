@@ -10,10 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["TRUSTS", "consensus_of_values", "naive", "prediction_consensus", "similarity_of_values"]
 
-__getattr__ = importing(
-    __name__,
-    {
-        "prediction": ("consensus_of_values", "prediction_consensus"),
-        "trust": ("TRUSTS", "naive", "similarity_of_values"),
-    },
-)
+__getattr__ = importing(__name__)

@@ -17,7 +17,7 @@ State: TypeAlias = dict[str, Any]
 Decide: TypeAlias = Callable[[VoteCounts, HardLabels, Generator], HardLabels]
 
 
-class Trust(NamedTuple):
+class TrustMatrix(NamedTuple):
     """Trust among ``silos``: row ``i`` of ``matrix`` ``(silos, silos)`` is that of silo ``i``; rows sum to 1."""
 
     silos: Sequence[SiloName]
@@ -42,7 +42,7 @@ class Consensus(NamedTuple):
     apply: Callable[[Iterable[Ballot], Answers, State, Generator], tuple[Answers, State]]
     report: Callable[[State], dict[SiloName, dict[str, Any]]] = lambda state: {}
     targets: Callable[[State, SiloName], SoftVotes | None] | None = None
-    trust: Callable[[State], Trust] | None = None
+    trust: Callable[[State], TrustMatrix] | None = None
     of_sum: Callable[[VoteCounts, Answers, State, Generator], tuple[Answers, State]] | None = None
     """Like ``apply``, for the sum of all silos' votes; None where the rule needs each silo's."""
     alike: Callable[[State], SoftVotes | None] | None = None

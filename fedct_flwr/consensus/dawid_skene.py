@@ -52,7 +52,7 @@ _BLOCK: Final = 1 << 18
 """Votes of a block."""
 
 
-class Estimate(NamedTuple):
+class Estimated(NamedTuple):
     """Result of EM.
 
     ``posterior`` ``(examples, classes)``: rows sum to 1. ``confusion`` ``(silos, classes, classes)``: how likely the
@@ -73,7 +73,7 @@ def estimate(
     shared: float = _SHARED,
     tolerance: float = _TOLERANCE,
     cap: int = _CAP,
-) -> Estimate:
+) -> Estimated:
     """Dawid and Skene's estimate from the votes of at least one silo.
 
     ``begin`` ``(examples, classes)`` is the posterior to begin with, by default the vote shares. ``even`` is added to
@@ -114,7 +114,7 @@ def estimate(
         scores /= scores.sum(axis=1, keepdims=True)
         change = float(np.abs(scores - posterior).max(initial=0.0))
         posterior = scores
-    return Estimate(posterior, confusion, priors, iterations)
+    return Estimated(posterior, confusion, priors, iterations)
 
 
 class _Votes:

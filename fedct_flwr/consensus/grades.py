@@ -11,8 +11,6 @@ from fedct_flwr.consensus.counting import Ballot, Consensus, State, tally
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, VoteCounts
 
 GRADES: Final = 5
-NAMES: Final = tuple(str(grade) for grade in range(1, GRADES + 1))
-"""Names of the grades as classes: 1 is the lowest risk."""
 
 
 def grades(risk: NDArray[np.floating[Any]], parts: int = GRADES) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.consensus.counting import Ballot, Consensus, State, Trust, plurality
+from fedct_flwr.consensus.counting import Ballot, Consensus, State, TrustMatrix, plurality
 from fedct_flwr.consensus.trust import TrustRule, targets_of
 from fedct_flwr.types import UNITS, Answers, HardLabels, SiloName, SoftVotes, Values
 
@@ -90,9 +90,9 @@ def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consen
             return None
         return mixed(_rows_among(state, [silo], state[_VOTERS].tolist())[0], state[_VOTES])
 
-    def trust(state: State) -> Trust:
+    def trust(state: State) -> TrustMatrix:
         voters = state[_VOTERS].tolist()
-        return Trust(voters, _rows_among(state, voters, voters))
+        return TrustMatrix(voters, _rows_among(state, voters, voters))
 
     def report(state: State) -> dict[SiloName, dict[str, Any]]:
         silos, matrix = trust(state)

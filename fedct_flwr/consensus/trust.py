@@ -17,7 +17,7 @@ from fedct_flwr.types import DataError, SiloName, SoftVotes
 Matrix: TypeAlias = NDArray[np.float64]
 """``(silos, silos)``."""
 
-Measure: TypeAlias = Callable[[SoftVotes], Matrix]
+Similarity: TypeAlias = Callable[[SoftVotes], Matrix]
 
 TOLERANCE: Final = 5e-3
 """Tolerance for the sum of a row of probabilities: half precision rounds each of them."""
@@ -141,7 +141,7 @@ def targets_of(trust: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
     return targets
 
 
-def naive(measure: Measure = similarity) -> TrustRule:
+def naive(measure: Similarity = similarity) -> TrustRule:
     """Naive trust in every round: all silos count the same."""
 
     def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
@@ -150,7 +150,7 @@ def naive(measure: Measure = similarity) -> TrustRule:
     return TrustRule(dict, apply, even=True)
 
 
-def dynamic(measure: Measure = similarity) -> TrustRule:
+def dynamic(measure: Similarity = similarity) -> TrustRule:
     """Trust by each round alone: it becomes more even as silos agree (Claim 3), and forgives bad ones."""
 
     def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
@@ -159,7 +159,7 @@ def dynamic(measure: Measure = similarity) -> TrustRule:
     return TrustRule(dict, apply)
 
 
-def static(measure: Measure = similarity) -> TrustRule:
+def static(measure: Similarity = similarity) -> TrustRule:
     """Trust of the first round in which two silos both took part, however they change.
 
     A silo that is away takes its row and its column with it, and they come back with it; each row is divided by its

@@ -6,25 +6,29 @@ from fedct_flwr import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.confusion import noisy_scores
-    from fedct_flwr.coordinator.global_model import make_student
-    from fedct_flwr.coordinator.joint import Training
+    from fedct_flwr.coordinator.global_model import add_global_model, make_student
+    from fedct_flwr.coordinator.joint import JointTraining
+    from fedct_flwr.coordinator.joint_plan import real_plan
     from fedct_flwr.coordinator.label_rounds import check_delta, log_cost
     from fedct_flwr.coordinator.questions import Learning, no_targets
     from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, NoisySums, Sums, real_terms, sum_terms
 
 __all__ = [
-    "NOT_IN_SUM", "Learning", "Lost", "NoisySums", "Sums", "Training", "check_delta", "log_cost", "make_student",
-    "no_targets", "noisy_scores", "real_terms", "sum_terms",
+    "NOT_IN_SUM",
+    "JointTraining",
+    "Learning",
+    "Lost",
+    "NoisySums",
+    "Sums",
+    "add_global_model",
+    "check_delta",
+    "log_cost",
+    "make_student",
+    "no_targets",
+    "noisy_scores",
+    "real_plan",
+    "real_terms",
+    "sum_terms",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "global_model": ("make_student",),
-        "joint": ("Training",),
-        "label_rounds": ("check_delta", "log_cost"),
-        "confusion": ("noisy_scores",),
-        "questions": ("Learning", "no_targets"),
-        "summing": ("Lost", "NOT_IN_SUM", "NoisySums", "Sums", "real_terms", "sum_terms"),
-    },
-)
+__getattr__ = importing(__name__)

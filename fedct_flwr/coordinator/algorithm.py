@@ -78,7 +78,7 @@ _SECURE: Final = Needs("secure = true", lambda config: config.method.in_sums)
 IN_SUMS: Final[Uses] = uses("min-summands", "may-collude", needs=_SECURE)
 """Conditions of the settings of sums."""
 
-Silos: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INT)]
+SiloCount: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INT)]
 
 
 def find_algorithm(config: "RunConfig") -> Algorithm:

@@ -14,7 +14,7 @@ from fedct_flwr.drawing.counts import GRID, SURE, CountPlan, noisy_number
 from fedct_flwr.files import write_json
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Histograms, Instruction, Query
-from fedct_flwr.wire.kinds import SCORES
+from fedct_flwr.wire.sums import SCORES
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

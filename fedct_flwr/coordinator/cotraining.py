@@ -22,22 +22,21 @@ from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import tally
 from fedct_flwr.consensus.label_matrix import label_matrix, opposed
-from fedct_flwr.coordinator.facts import Decision, Facts, empty_table, facts_of
+from fedct_flwr.coordinator.facts import Facts, RoundConsensus, empty_table, facts_of
 from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.kinds import predicted
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction, Query, Terms
-from fedct_flwr.wire.kinds import Summed
 from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
     from fedct_flwr.consensus.counting import Ballot, Consensus, State
     from fedct_flwr.coordinator.summing import Sums
+    from fedct_flwr.wire.sums import Summed
 
 _TARGETS: Final = "targets"
 
@@ -220,7 +219,7 @@ class CoTraining(Strategy):
         logger.info(
             "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
             self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
-            predicted(self._terms), self._terms.public_fingerprint.hex()[:16],
+            self._terms.quantity or f"{self._terms.num_classes} classes", self._terms.public_fingerprint.hex()[:16],
         )  # fmt: skip
 
     def configure_train(
@@ -287,7 +286,7 @@ class CoTraining(Strategy):
         self._table, self._state = labels, state
 
         scores = [answer.scores for answer, _ in heard.answers.values()]
-        facts = facts_of(self.kind, heard.votes, scores, Decision(decided, incumbent, labels), self._terms)
+        facts = facts_of(self.kind, heard.votes, scores, RoundConsensus(decided, incumbent, labels), self._terms)
         record = {
             "round": heard.round,
             "seconds": round(time.time() - self._questions.asked_at, 3),
@@ -338,7 +337,7 @@ class CoTraining(Strategy):
         if self._grid is None:
             raise RunError("answers are added before anybody was asked")
         subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
-        kind = cast(Summed, self.kind)
+        kind = cast("Summed", self.kind)
         shape = secure_sum.shape_of_votes(kind, self._instruction, self._terms, subject)
         found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
         added = {

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import wire
 from fedct_flwr.consensus.label_matrix import agreed, counts_agreed
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName, Votes
 from fedct_flwr.wire.content import Fit, Scores, Terms
-from fedct_flwr.wire.kinds import COUNTS, GRADIENTS, PROBABILITIES, Kind, Summed
+from fedct_flwr.wire.kinds import COUNTS, Kind
 
 
-class Decision(NamedTuple):
+class RoundConsensus(NamedTuple):
     """Consensus on the queried examples ``(queried,)``, and their previous targets.
 
     ``targets`` ``(num_public,)`` is the whole table after it.
@@ -42,7 +43,7 @@ def facts_of_labels(
     agreement: float | None,
     of_silos: Mapping[SiloName, Mapping[str, Any]],
     scores: Iterable[Scores | Fit | None],
-    decision: Decision,
+    decision: RoundConsensus,
     terms: Terms,
 ) -> Facts:
     """Numbers of changed and missing labels, and the silos' agreement with the labels; None where it is unknown.
@@ -76,7 +77,7 @@ def class_counts(targets: Answers, terms: Terms) -> dict[str, int]:
     return dict(zip(terms.classes, counts, strict=True))
 
 
-def facts_of_values(votes: Mapping[SiloName, Votes], decision: Decision) -> Facts:
+def facts_of_values(votes: Mapping[SiloName, Votes], decision: RoundConsensus) -> Facts:
     """Distance of the silos from the consensus, and its change, in units of the quantity.
 
     ``distance`` is a root mean square over examples, and for the round one over the silos' distances. ``moved`` is how
@@ -107,7 +108,7 @@ def facts_of(
     kind: Kind,
     votes: Mapping[SiloName, Votes],
     scores: Iterable[Scores | Fit | None],
-    decision: Decision,
+    decision: RoundConsensus,
     terms: Terms,
 ) -> Facts:
     """The round log's entry for these votes and scores.
@@ -116,9 +117,9 @@ def facts_of(
     """
     if not kind.labels:
         return facts_of_values(votes, decision)
-    if kind is GRADIENTS:
+    if kind.added and kind is wire.GRADIENTS:
         return _of_labeler(votes, decision, terms)
-    if isinstance(kind, Summed):
+    if kind.added and isinstance(kind, wire.Summed):
         agreement = None if kind.noisy else _agreed_in_sum(votes, decision)
         found = facts_of_labels(agreement, {silo: {} for silo in votes}, scores, decision, terms)
         message = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"
@@ -138,17 +139,17 @@ def _agreed(kind: Kind, votes: Votes, decided: HardLabels) -> float:
     """Share of a silo's votes that equal the consensus, among examples with a label; 0 if none has one."""
     if kind is COUNTS:
         return counts_agreed(votes, decided)
-    return agreed(votes.argmax(axis=1) if kind is PROBABILITIES else votes, decided)
+    return agreed(votes.argmax(axis=1) if kind.for_numbers else votes, decided)
 
 
-def _agreed_in_sum(votes: Mapping[SiloName, Votes], decision: Decision) -> float:
+def _agreed_in_sum(votes: Mapping[SiloName, Votes], decision: RoundConsensus) -> float:
     total = next(iter(votes.values()))
     labeled = np.flatnonzero(decision.decided != ABSTAIN)
     agreeing = total[labeled, decision.decided[labeled]].sum()
     return float(agreeing / (len(labeled) * len(votes))) if len(labeled) else 0.0
 
 
-def _of_labeler(votes: Mapping[SiloName, Votes], decision: Decision, terms: Terms) -> Facts:
+def _of_labeler(votes: Mapping[SiloName, Votes], decision: RoundConsensus, terms: Terms) -> Facts:
     changed = int((decision.decided != decision.incumbent).sum())
     of_round = {"changed": changed, "abstained": 0, "class_counts": class_counts(decision.targets, terms)}
     return Facts(of_round, {silo: {} for silo in votes}, ("changed",), f"{changed} labels by the joint labeler")

@@ -6,32 +6,27 @@ of it (Li, He, Song, IJCAI 2021, Algorithm 1, last line; Papernot et al., arXiv:
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from fedct_flwr import models
-from fedct_flwr.config.study import ModelDescription
-from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.files import write_json
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import UNSAVED
 from fedct_flwr.learners.text import transformer_for
+from fedct_flwr.runs.records import GLOBAL_MODEL
 from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, RunError
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError
 
 if TYPE_CHECKING:
-    from fedct_flwr.config.learner import LearnerSettings
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.coordinator.study import Study, Subject
     from fedct_flwr.datasets.federated import PublicSet
     from fedct_flwr.datasets.schema import Schema
-
-FACT: Final = "global_model"
-"""Key in ``result.json``."""
 
 
 def add_global_model(
@@ -57,7 +52,7 @@ def add_global_model(
         most = float(np.bincount(subject.test.y).max() / subject.test.size)
     try:
         path.parent.mkdir(exist_ok=True)
-        description = description_of(config.study, subject, config.student_settings(), subject.public.X)
+        description = models.description_of(config.study, subject.schema, config.student_settings(), subject.public.X)
         content = models.save_model(path, student.learner, student.transformer, description)
         facts = models.card_of(
             config,
@@ -81,31 +76,7 @@ def add_global_model(
         + ("" if most is None else f" (of the most frequent class alone: {most:.3f})"),
     )  # fmt: skip
     result = {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}
-    return {FACT: result if most is None else {**result, "most_frequent_class": most}}
-
-
-def description_of(study: str, subject: "Subject", settings: "LearnerSettings", *learned: Features) -> ModelDescription:
-    """Metadata for the file of a model that ``settings`` describe, in a study of this name.
-
-    ``learned``, each ``(n, columns)``, are the examples that it has learned from.
-    """
-    return ModelDescription.read(
-        {
-            "study": study,
-            "classes": () if subject.schema.follow_up else subject.schema.classes,
-            "time": subject.schema.follow_up.time if subject.schema.follow_up else "",
-            "quantity": "risk" if subject.schema.follow_up else subject.schema.quantity,
-            "columns": [(column.name, column.categories) for column in subject.schema.columns],
-            "quantiles": quantiles(subject.schema, *learned),
-            "text": [column.name for column in subject.schema.columns if column.text],
-            # An object in memory has an import path, and after it what tells it from others.
-            "learner": settings.name.partition("@")[0],
-            "params": settings.params,
-            "shape": subject.public.X.shape[1:],
-            **({"image-size": form.size, "image-mode": form.mode} if (form := subject.schema.images) else {}),
-        },
-        "the model's description",
-    )
+    return {GLOBAL_MODEL: result if most is None else {**result, "most_frequent_class": most}}
 
 
 def _scores(model: Predictor, subject: "Subject") -> dict[str, float | None]:

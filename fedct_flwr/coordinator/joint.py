@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedct_flwr import labelers, models
-from fedct_flwr.coordinator.facts import Decision, facts_of
+from fedct_flwr.coordinator.facts import RoundConsensus, facts_of
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.joint_plan import JointSettings, real_plan, simulated_plan
 from fedct_flwr.coordinator.questions import no_targets
@@ -23,7 +23,7 @@ from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.content import Instruction, Query
-from fedct_flwr.wire.kinds import GRADIENTS
+from fedct_flwr.wire.sums import GRADIENTS
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
@@ -43,7 +43,7 @@ def _kept(progress: "Descent") -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "step" and value.size}
 
 
-class Training:
+class JointTraining:
     """One run."""
 
     def __init__(self, algorithm: JointSettings, study: "Study", grid: Grid) -> None:
@@ -86,7 +86,7 @@ class Training:
             instruction = Instruction(plan.steps + 1, self._query, labels, joint=self._plan)
             valid, absent, asked = self._sums.ask(instruction)
             votes = dict.fromkeys(valid, labels)
-            facts = facts_of(GRADIENTS, votes, [], Decision(labels, nothing, labels), study.terms).of_round
+            facts = facts_of(GRADIENTS, votes, [], RoundConsensus(labels, nothing, labels), study.terms).of_round
             self._sums.note(instruction, len(asked), valid, absent, facts=facts)
             study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
         study.folder.save_labels(labels, study.terms.classes)

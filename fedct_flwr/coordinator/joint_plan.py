@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fedct_flwr import privacy
 from fedct_flwr.config.run import RunConfig, of_run
-from fedct_flwr.coordinator.algorithm import Algorithm, Silos
+from fedct_flwr.coordinator.algorithm import Algorithm, SiloCount
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.content import STEPS, Joint
 
@@ -29,9 +29,9 @@ class JointSettings(Algorithm):
     delta: float = of_run("delta")
     joint_labeler: Literal["linear", "additive"] = "linear"
     """A linear model on features of the public set, or one that adds up a curve for each column."""
-    min_summands: Silos = field(default=0, kw_only=True)
+    min_summands: SiloCount = field(default=0, kw_only=True)
     """Fewest silos whose sum is opened; 0: all."""
-    may_collude: Silos = field(default=1, kw_only=True)
+    may_collude: SiloCount = field(default=1, kw_only=True)
     """Silos that may collude with the coordinator, and learn no other silo's gradient."""
 
     def fewest_summands(self, num_silos: int) -> int:

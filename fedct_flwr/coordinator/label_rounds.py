@@ -9,12 +9,10 @@ from fedct_flwr import coordinator, labelers, learners, models, privacy
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.facts import empty_table
-from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
-from fedct_flwr.wire.kinds import BY_PROBABILITIES
 
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import LabelSharing
@@ -79,7 +77,7 @@ def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
     if not config.student:
         return facts
     promise = models.promised_by_noise(spent) if spent else models.promised(config, method.kind)
-    return facts | add_global_model(study, targets, method.title, promise)
+    return facts | coordinator.add_global_model(study, targets, method.title, promise)
 
 
 def _consensus(method: "LabelSharing", study: "Study") -> tuple["Consensus", "Spending | None", float]:
@@ -146,7 +144,7 @@ def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) 
 
 def check_learners(kind: "Kind", given: Sequence[Learner]) -> None:
     """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
-    for learner in given if kind in BY_PROBABILITIES else ():
+    for learner in given if kind.by_probabilities else ():
         learners.check_soft(learner)
 
 

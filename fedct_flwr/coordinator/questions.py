@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedct_flwr.flower.grid import ErrorCode, seconds_of
+from fedct_flwr.flower.prompt import ErrorCode, seconds_of
 from fedct_flwr.seeding import seed_words
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-    from fedct_flwr.secure_sum.terms import Terms as SumTerms
+    from fedct_flwr.secure_sum.terms import SumTerms
 
 _POLL_SECONDS: Final = 0.2
 _SIMULATION_SECONDS: Final = 5.0

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
         Requests,
         SecureSum,
     )
-    from fedct_flwr.secure_sum.terms import Shape, Terms
+    from fedct_flwr.secure_sum.terms import Shape, SumTerms
     from fedct_flwr.wire.content import Instruction
-    from fedct_flwr.wire.kinds import NoisySum
+    from fedct_flwr.wire.sums import NoisySum
 
 LONGEST_SECONDS: Final = 60.0
 """Silos have their answers ready when a sum begins: no message of it takes long."""
 NOT_IN_SUM: Final = "its part of the secure sum is missing"
 
 
-def sum_terms(study: "Study") -> "Terms":
+def sum_terms(study: "Study") -> "SumTerms":
     """The terms of a run's sums. Raises ConfigError for too few silos, or a study without sums."""
     if study.dataset is not None:
         return secure_sum.simulated_terms(study.config, study.roster.silos)
     return real_terms(study.subject, study.roster.silos)
 
 
-def real_terms(subject: "Subject", silos: Collection[SiloName]) -> "Terms":
+def real_terms(subject: "Subject", silos: Collection[SiloName]) -> "SumTerms":
     """The terms of a study of real silos. Raises ConfigError where it has none, or lacks a silo's key."""
     if subject.sums is None:
         raise ConfigError("secure sums need [sums] with the silos' keys in study.toml: add it, or leave secure out")
@@ -83,7 +83,7 @@ def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeou
     return exchange
 
 
-class Summed(NamedTuple):
+class RoundSum(NamedTuple):
     """A round's sum, and the bytes that each silo sent for it."""
 
     of: "SecureSum"
@@ -93,7 +93,7 @@ class Summed(NamedTuple):
 class Sums:
     """Sums of one run."""
 
-    def __init__(self, terms: "Terms", roster: "Roster") -> None:
+    def __init__(self, terms: "SumTerms", roster: "Roster") -> None:
         self._coordinator = secure_sum.SumCoordinator(terms)
         self.honest = terms.min_summands - terms.may_collude
         """How many silos' noise is counted, where they add some."""
@@ -102,7 +102,7 @@ class Sums:
 
     def sum(
         self, grid: Grid, shape: "Shape", silos: Collection[SiloName], server_round: int, deadline: float
-    ) -> Summed:
+    ) -> RoundSum:
         """Add the answers of these silos, all of which are ready. Raises RunError where no sum can be opened.
 
         Another session begins where these are other silos than those of the last sum.
@@ -125,7 +125,7 @@ class Sums:
         except secure_sum.SumRefused as refused:
             raise RunError(f"round {server_round} has no secure sum of the silos' answers: {refused}") from None
         self._added = found.summands
-        return Summed(found, sent)
+        return RoundSum(found, sent)
 
 
 Valid = dict[SiloName, tuple[Answer, float]]

@@ -25,20 +25,4 @@ __all__ = [
     "read_table", "records_left", "said_of_opt_out",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "dictionary": ("Dictionary",),
-        "excel": ("names_in_excel", "read_excel"),
-        "federated": ("FederatedDataset", "SiloData"),
-        "image_folder": ("LabeledImages", "check_room", "holds_images", "images_in", "read_images"),
-        "inspection.cells": ("are_missing",),
-        "values": ("as_names", "no_column"),
-        "loading": ("LOADERS", "load"),
-        "opt_out": ("each_left", "ids_opted_out", "images_left", "records_left", "said_of_opt_out"),
-        "parquet": ("names_in_parquet", "read_parquet"),
-        "query": ("read_query",),
-        "study_folder": ("read_study",),
-        "table_files": ("read_table",),
-    },
-)
+__getattr__ = importing(__name__)

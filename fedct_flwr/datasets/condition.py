@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config.tables import EPOCH, ColumnForm
+from fedct_flwr.config.columns import EPOCH, ColumnForm
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.text.printable import quoted, suggest
 from fedct_flwr.types import Answers, ConfigError, Features

@@ -24,7 +24,6 @@ from fedct_flwr import datasets, survival
 from fedct_flwr.config.learner import READS_TEXT
 from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.tables import PLAIN, TableSettings
-from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.federated import (
     FederatedDataset,
     PublicSet,
@@ -36,7 +35,8 @@ from fedct_flwr.datasets.federated import (
 )
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Redaction, refuse
-from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
+from fedct_flwr.datasets.inspection.inspect import inspect_tables
+from fedct_flwr.datasets.inspection.table_one import Inspection
 from fedct_flwr.datasets.schema import Column, FollowUp, Schema
 from fedct_flwr.datasets.tables import (
     all_classes,
@@ -261,7 +261,7 @@ def _labels(
         if not config.event_column:
             return Schema((), columns, quantity=label), values
         horizons = tuple(map(float, config.horizons)) or survival.usual_horizon(values)
-        return Schema(NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
+        return Schema(survival.GRADE_NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
     named = [class_names(part.table.column(label), label, part.source.where) for part in parts]
     classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
     if len(classes) == 1:

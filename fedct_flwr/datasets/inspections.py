@@ -18,10 +18,10 @@ from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.inspection.cells import FEWEST
-from fedct_flwr.datasets.inspection.data_set import inspect_dataset
+from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_records
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
-from fedct_flwr.datasets.inspection.inspect import Inspection, inspect_tables
-from fedct_flwr.datasets.inspection.shared_records import shared_records
+from fedct_flwr.datasets.inspection.inspect import inspect_tables
+from fedct_flwr.datasets.inspection.table_one import Inspection
 from fedct_flwr.datasets.study_folder import StudyFolder, differing, events_of, form_of, table_of
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode, text_columns, with_signed_times

@@ -11,8 +11,7 @@ import pyarrow as pa
 from fedct_flwr import datasets
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
-from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Kind
-from fedct_flwr.datasets.inspection.cells import Column as Inspected
+from fedct_flwr.datasets.inspection.cells import FEWEST, CellKind, Cells, Inspected
 from fedct_flwr.datasets.inspection.columns import of_silo, suspicious
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, refuse, with_accepted
 from fedct_flwr.datasets.inspection.table_one import row_of, said_of
@@ -94,7 +93,7 @@ def _apart(
     of 2,216 columns, next to a placeholder that is in the data (24 times). Of ten records or fewer: 2 of 3,324, and 5.
     """
     own = new.silos[_NEW]
-    if learned and own.kind is Kind.NUMBERS:
+    if learned and own.kind is CellKind.NUMBERS:
         # Few records are looked at among those that are known.
         among = learned if own.valid < FEWEST else ()
         cells = Cells.of_numbers(np.concatenate([own.ordered, among]))
@@ -121,7 +120,8 @@ def inspect_new(
         if not column.text and column.name in table.column_names:
             # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
             words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
-            known = Cells(Kind.NUMBERS if column.categories is None else Kind.TEXT, words, column.categories or ())
+            kind = CellKind.NUMBERS if column.categories is None else CellKind.TEXT
+            known = Cells(kind, words, column.categories or ())
             new = Inspected(column.name, known, {_NEW: Cells.of(table.column(column.name))})
             far = _apart(new, learned.get(column.name, ()), redaction, is_dates=column.name in dated(table))
             found += [*of_silo(new, _NEW, redaction), *far]

@@ -16,7 +16,7 @@ from fedct_flwr.wire.content import Terms
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.datasets.federated import PublicSet
-    from fedct_flwr.wire.packing import Grid
+    from fedct_flwr.wire.numbers import Grid
 
 
 class FollowUp(NamedTuple):

@@ -25,9 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from numpy.typing import NDArray
 
-from fedct_flwr import datasets, secure_sum
+from fedct_flwr import datasets, secure_sum, survival
 from fedct_flwr.config.study import MAY_BE_MISSING, StudyConfig
-from fedct_flwr.consensus.grades import NAMES
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
 from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from fedct_flwr.config.silo import DataSettings
     from fedct_flwr.config.tables import TableSettings
     from fedct_flwr.datasets.image_folder import LabeledImages
-    from fedct_flwr.secure_sum.terms import Terms as SumTerms
+    from fedct_flwr.secure_sum.terms import SumTerms
 
 STUDY_FILE: Final = "study.toml"
 _DIFFERING: Final = b"differing"
@@ -70,7 +69,7 @@ class StudyFolder:
         if not sums.keys:
             return None
         keys = {silo: _public_key(silo, key) for silo, key in sums.keys.items()}
-        return secure_sum.Terms(self.name, keys, sums.min_summands, sums.may_collude)
+        return secure_sum.SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
 
     @cached_property
     def terms(self) -> Terms:
@@ -173,7 +172,7 @@ def read_study(folder: Path) -> StudyFolder:
         public = encode(table, columns, config.public)
         number, times = config.number, config.survival
         schema = Schema(
-            NAMES if times else config.classes,
+            survival.GRADE_NAMES if times else config.classes,
             columns,
             number.name if number else "",
             grid=number.grid if number else None,

@@ -17,7 +17,7 @@ import pyarrow.csv
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.config.tables import ColumnForm
+from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.text.printable import count, listed, quoted
@@ -33,7 +33,7 @@ _MOST_TRIES: Final = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Domain:
     """Cells of one column: ``low`` and ``high`` ``(cells,)`` values of each, ascending; equal for a single value.
 
     ``missing`` is the share that the dictionary allows.
@@ -140,7 +140,7 @@ class Form:
         self._forms = forms = [dictionary.columns[column.name] for column in columns]
         names = [column.name for column in columns]
         self.columns = tuple(columns)
-        self.cells = [Cells.of(form, column, intervals) for form, column in zip(forms, columns, strict=True)]
+        self.cells = [Domain.of(form, column, intervals) for form, column in zip(forms, columns, strict=True)]
         self.rules = [(i, names.index(form.at_most)) for i, form in enumerate(forms) if form.at_most in names]
 
     @property

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.drawing.cells import FEWEST, MOST, Cells, Form
+from fedct_flwr.drawing.cells import FEWEST, MOST, Domain, Form
 from fedct_flwr.drawing.counts import GRID, noise_of, wrong_sum
 from fedct_flwr.privacy.noise_shares import NoiseShares, least_multiplier
 from fedct_flwr.types import Features
@@ -38,11 +38,11 @@ class Histogram(NamedTuple):
     The last cell is for missing values.
     """
 
-    cells: Cells
+    cells: Domain
     probabilities: NDArray[np.float64]
 
     @classmethod
-    def of(cls, cells: Cells, counts: NDArray[np.float64], records: NDArray[np.float64], noise: float) -> Self:
+    def of(cls, cells: Domain, counts: NDArray[np.float64], records: NDArray[np.float64], noise: float) -> Self:
         """Estimate from noisy counts ``(classes, cells + 1)`` of ``records`` ``(classes,)``.
 
         ``noise`` is its standard deviation in one count. Probabilities of a class are shrunk towards those of all
@@ -91,7 +91,7 @@ def _simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DrawingPlan:
     """Counts under ``epsilon`` and ``delta`` in total: each column's values in each of ``classes``.
 
     ``honest``: how many silos' shares of the noise are counted, see ``noise_shares.surely_honest``. All records count
@@ -146,10 +146,10 @@ class Plan:
         return wrong_sum(opened, self.noise, silos, _ROUGHLY * self.records)
 
 
-def draw(plan: Plan, opened: NDArray[np.int64], rows: int, rng: Generator) -> tuple[Features, str]:
+def draw(plan: DrawingPlan, opened: NDArray[np.int64], rows: int, rng: Generator) -> tuple[Features, str]:
     """Examples ``(rows, columns)``, and a sentence where noise hides what the records say.
 
-    ``opened`` is the sum over all silos of their ``Plan.counts`` and shares of ``Plan.noise``: all else is
+    ``opened`` is the sum over all silos of their ``plan.counts`` and shares of ``plan.noise``: all else is
     post-processing. Raises DataError for a rule that no example keeps.
     """
     form, sizes, deviation = plan.form, np.array(plan.form.sizes), plan.noise.scale / GRID

@@ -9,11 +9,11 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config.tables import EPOCH, ColumnForm
+from fedct_flwr.config.columns import EPOCH, ColumnForm
 from fedct_flwr.datasets.condition import Condition, columns_for, position, values_at
 from fedct_flwr.datasets.federated import unit_of_each
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.drawing.cells import Cells
+from fedct_flwr.drawing.cells import Domain
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import Answers, ConfigError, Features, Groups
 
@@ -55,9 +55,9 @@ class PatientCount:
         return cls(condition, form, column, at)
 
     @cached_property
-    def _places(self) -> Cells:
+    def _places(self) -> Domain:
         assert self.form is not None  # noqa: S101 - asked for where there is a column
-        return Cells.of(self.form, self.column, _INTERVALS)
+        return Domain.of(self.form, self.column, _INTERVALS)
 
     @cached_property
     def cells(self) -> tuple[str, ...]:

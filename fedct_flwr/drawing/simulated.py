@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     # Needs the extra privacy.
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.datasets.dictionary import Dictionary
-    from fedct_flwr.drawing.marginals import Plan
+    from fedct_flwr.drawing.marginals import DrawingPlan
 
 
 def with_drawn(dataset: FederatedDataset, config: "RunConfig") -> FederatedDataset:
     """The data set with a drawn public set, of the silos' training records, as the run config says.
 
     Formal guarantees:
-        Those of ``marginals.Plan.noise``, for one record of any silo (one patient, with a group column), if noise came
+        Those of ``DrawingPlan.noise``, for one record of any silo (one patient, with a group column), if noise came
         from a secure source; that of a simulation follows from the seed. Ranges and categories that are taken from
         tables have no guarantee.
 
@@ -52,13 +52,13 @@ def with_drawn(dataset: FederatedDataset, config: "RunConfig") -> FederatedDatas
     return replace(dataset, public=PublicSet(X), truth=None, table_one=None, notes=(*dataset.notes, *notes))
 
 
-def plan_of(dataset: FederatedDataset, config: "RunConfig") -> "Plan":
+def plan_of(dataset: FederatedDataset, config: "RunConfig") -> "DrawingPlan":
     """Plan of a simulation's counts. Raises ConfigError, or DataError for patients that cannot be told apart."""
     marginals = _marginals()
     dataset.check_protected()
     records, budget = sum(silo.units for silo in dataset.silos), (config.draw_epsilon, config.draw_delta)
     agreed = StudyDraw.model_construct(records=records, epsilon=budget[0], delta=budget[1])
-    plan: Plan = marginals.Plan.of(_dictionary(dataset, config), dataset.schema, agreed)
+    plan: DrawingPlan = marginals.DrawingPlan.of(_dictionary(dataset, config), dataset.schema, agreed)
     return plan
 
 
@@ -77,7 +77,7 @@ def placed(form: Form, silos: Sequence[SiloData]) -> tuple[NDArray[np.intp], Ans
     return np.concatenate([cells for cells, _ in found.values()]), y, notes
 
 
-def sum_of(plan: "Plan", cells: NDArray[np.intp], y: Answers, seed: int) -> NDArray[np.int64]:
+def sum_of(plan: "DrawingPlan", cells: NDArray[np.intp], y: Answers, seed: int) -> NDArray[np.int64]:
     """A simulation's sum of counts, with noise that follows from the seed."""
     counts: NDArray[np.int64] = plan.counts(cells, y)
     return counts + plan.noise.share(SimulatedNoise(generator(seed, "noise of the drawn set")))

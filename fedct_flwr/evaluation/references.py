@@ -16,8 +16,6 @@ import numpy as np
 from fedct_flwr import learners, models
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.coordinator.global_model import description_of
-from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
@@ -173,7 +171,7 @@ def describe_model(
         return
     try:
         learned = dataset.public.X, dataset.silos[position].private.X
-        description = description_of(config.study, Subject.simulated(dataset), settings, *learned)
+        description = models.description_of(config.study, dataset.schema, settings, *learned)
         description = description.model_copy(update={"chances": how or RANKS})
         for target in {own, path} if position == 0 else {own}:
             models.describe(path, kept, getattr(kept, "transformer", None), description, target)

@@ -13,10 +13,10 @@ from rich.table import Table
 
 from fedct_flwr import survival
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.evaluation.references import References, describe_model, kept_model, methods_of, student
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.model_file import Recalibrated
+from fedct_flwr.runs.records import GLOBAL_MODEL
 from fedct_flwr.runs.scores import (
     METHODS,
     TESTS,
@@ -322,6 +322,6 @@ def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
 
 def of_global_models(folder: "RunFolder") -> dict[str, float]:
     """Balanced accuracy on the pooled test set, by the name of the global model, where known."""
-    scores = folder.read_json("result.json").get(FACT, {}).get("scores", {})
+    scores = folder.read_json("result.json").get(GLOBAL_MODEL, {}).get("scores", {})
     found = {name: values["balanced_accuracy"] for name, values in scores.items()}
     return {name: float(value) for name, value in found.items() if value is not None}

@@ -11,14 +11,11 @@ Issue for Flower, "Grid.pull_messages: one incomplete or malformed reply blocks 
 
 import contextlib
 import time
-from abc import ABC
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from flwr.app import Message, RecordDict
+from flwr.app import Message
 from flwr.common.serde import message_from_proto
 from flwr.proto import message_pb2 as messages
 from flwr.proto import runtime_pb2 as runtime
@@ -26,6 +23,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from fedct_flwr.flower.parts import inflated, part_ids
+from fedct_flwr.flower.prompt import ErrorCode, PromptGrid, seconds_of
 from fedct_flwr.text.printable import count, logger
 
 SHORTEST_SECONDS: Final = 0.05
@@ -38,28 +36,6 @@ _SHARE_OF_WAIT: Final = 0.1
 _MOST_PUSHES: Final = 5
 _NODES_SECONDS: Final = 5.0
 """The time between two checks of which nodes have restarted."""
-
-
-class ErrorCode(IntEnum):
-    """Codes of the errors that come for replies: Flower's, and one of ours."""
-
-    LOAD_CLIENT_APP_EXCEPTION = 1
-    CLIENT_APP_RAISED_EXCEPTION = 2
-    MESSAGE_UNAVAILABLE = 3
-    REPLY_MESSAGE_UNAVAILABLE = 4
-    NODE_UNAVAILABLE = 5
-    CLIENT_APP_CRASHED = 8
-    UNREADABLE = 1000
-
-
-class PromptGrid(Grid, ABC):
-    """A Grid whose ``send_and_receive`` returns as soon as the last reply is there, or the time is up."""
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """A new message; ``Message(...)`` does the same."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
 
 class _Question(NamedTuple):
@@ -243,8 +219,3 @@ def copy_of(question: Message) -> Message:
         ttl=metadata.ttl,
         group_id=metadata.group_id,
     )
-
-
-def seconds_of(timestamp: str) -> float:
-    """Seconds since the epoch of a time as Flower writes it; 0 if there is none."""
-    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

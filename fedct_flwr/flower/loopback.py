@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -25,13 +25,17 @@ from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
 from client_app.main import app as own_client_app
-from fedct_flwr.flower.grid import ErrorCode, PromptGrid
-from fedct_flwr.learners.meeting import Meeting, Train
+from fedct_flwr import learners
+from fedct_flwr.flower.prompt import ErrorCode, PromptGrid
+from fedct_flwr.learners.base import Train
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import RunError
 from server_app.main import app as own_server_app
+
+if TYPE_CHECKING:
+    from fedct_flwr.learners.meeting import Meeting
 
 _SUPERLINK: Final = 1
 """The SuperLink's own node."""
@@ -148,7 +152,7 @@ class LoopbackGrid(PromptGrid):
         """Hand messages to their nodes, whose networks do not wait for a node that hangs till the ``timeout``."""
         self._check_not_stopped()
         messages, ids = list(messages), []
-        meeting = Meeting(len(messages), self._train, timeout and timeout / 3) if self._train else None
+        meeting = learners.Meeting(len(messages), self._train, timeout and timeout / 3) if self._train else None
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(uuid4())
             ids.append(message.metadata.message_id)

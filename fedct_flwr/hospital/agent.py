@@ -5,7 +5,7 @@ that comes with a message is neither written nor imported; its hash goes into th
 a message ends the agent, and no text of an error leaves.
 
 Three threads, and a fourth while a model is trained: the first waits for the signal to stop, the second talks to the
-SuperNode and decides, and the third is the ``Monitor``. Neither a hanging connection nor long training keeps the agent
+SuperNode and decides, and the third is ``SiloWatch``. Neither a hanging connection nor long training keeps the agent
 from stopping, or from seeing that its approval was withdrawn.
 """
 
@@ -27,7 +27,7 @@ from fedct_flwr.config.silo import AppSilo, SiloFolder
 from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.file_watch import FileWatch, Monitor
+from fedct_flwr.hospital.file_watch import FileWatch, SiloWatch
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.process_end import end_process
@@ -120,7 +120,7 @@ def _read(file: Path) -> "tuple[SiloFolder, Callable[[EgressLog, Asker, threadin
     return config, partial(StudyAgent, OwnSilo(file, content, cast("SiloConfig", config)))
 
 
-Answer: TypeAlias = RecordDict | Error | None
+AgentAnswer: TypeAlias = RecordDict | Error | None
 """Records, an error of Flower's, or nothing."""
 
 
@@ -154,7 +154,7 @@ class Agent(ABC):
         self._trouble = ""
         self._code_seen = ("", 0)
         self._looked_up = 0.0
-        self.monitor = Monitor(log, config.state, files, self._status, self._say)
+        self.monitor = SiloWatch(log, config.state, files, self._status, self._say)
 
     def run(self) -> None:
         """Answer messages until stopped."""
@@ -221,12 +221,12 @@ class Agent(ABC):
         return answered
 
     @abstractmethod
-    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> Answer:
+    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> AgentAnswer:
         """The gate's reply; None if nothing goes back. ``afterwards`` gets work for after the reply has left."""
 
     def _answered(
-        self, task: Task, number: int, reply: Callable[[], Message], release: Callable[[Message], Answer]
-    ) -> Answer:
+        self, task: Task, number: int, reply: Callable[[], Message], release: Callable[[Message], AgentAnswer]
+    ) -> AgentAnswer:
         """The same for a question that was let in: what ``release`` makes of the ``reply``, or a refusal."""
         gate, run = self._gate, task.run_id
         began, before, answers = time.monotonic(), gate.spent(), gate.answers()

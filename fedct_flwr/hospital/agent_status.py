@@ -97,7 +97,7 @@ def read_status(state: Path) -> Status:
 
 
 @dataclass(frozen=True)
-class Agent:
+class AgentStatus:
     """The agent's own status; ``alive`` is whether its process is there.
 
     ``link`` is the status of the SuperNode's supervisor, None where it cannot be seen from here.
@@ -145,10 +145,10 @@ class Agent:
         return max(0.0, time.time() - begun) if self.status.working and begun else 0.0
 
 
-def read_agent(config: SiloFolder) -> Agent:
+def read_agent(config: SiloFolder) -> AgentStatus:
     """Read ``agent.json``, look for the process that it names, and read the link's status."""
     status = read_status(config.state)
-    return Agent(status, _lives(status), LinkStatus.read(status_file(config)))
+    return AgentStatus(status, _lives(status), LinkStatus.read(status_file(config)))
 
 
 def status_file(config: SiloFolder) -> Path:

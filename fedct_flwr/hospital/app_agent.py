@@ -11,7 +11,7 @@ from flwr.app import Context, Error, Message, RecordDict
 
 from fedct_flwr.config.silo import AppSilo
 from fedct_flwr.flower.runtime_client import Asker, Task
-from fedct_flwr.hospital.agent import Agent, Answer, Say
+from fedct_flwr.hospital.agent import Agent, AgentAnswer, Say
 from fedct_flwr.hospital.app_code import AppError, files_of, load
 from fedct_flwr.hospital.app_gate import AppGate
 from fedct_flwr.hospital.approval import approving_digest
@@ -59,7 +59,7 @@ class AppAgent(Agent):
         load(name)
         return files
 
-    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> Answer:
+    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> AgentAnswer:
         gate, run, code = self._gate, task.run_id, task.code_hash
         number = gate.admit(task.message, run, code)
         if isinstance(number, Error):

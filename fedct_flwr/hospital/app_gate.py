@@ -22,14 +22,14 @@ from flwr.common.serde import recorddict_to_proto
 from numpy.typing import NDArray
 
 from fedct_flwr.hospital.egress_log import EgressLog, keep
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent, digest_in
+from fedct_flwr.hospital.log_entry import Event, LogEntry, Used, digest_in
 from fedct_flwr.text.printable import cut, logger, printable
 from fedct_flwr.types import Refusal, Refused
 
 if TYPE_CHECKING:
     from fedct_flwr.config.app import AppSettings, ArrayForm, RecordForm
 
-Answer: TypeAlias = RecordDict | Error
+AppAnswer: TypeAlias = RecordDict | Error
 FIRST_CODE: Final = 1000
 """Flower's own codes of errors are below: this is added to the number of a refusal."""
 _HASH: Final = re.compile(r"[0-9a-f]{0,128}")
@@ -160,7 +160,7 @@ class AppGate:
         self._app, self._approving, self._log, self._unchanged = app, approving, log, unchanged
         self._one_at_a_time = threading.Lock()
         self._approved: bytes | None = None
-        self._spent, self._answers = Spent(), 0
+        self._spent, self._answers = Used(), 0
         self._messages: dict[int, int] = {}
         self._began: dict[int, str] = {}
         self._question: tuple[LogEntry, bytes] | None = None
@@ -188,7 +188,7 @@ class AppGate:
 
         return self._decided(number, run_id, code_hash)
 
-    def release(self, reply: object, run_id: int, code_hash: str) -> Answer:
+    def release(self, reply: object, run_id: int, code_hash: str) -> AppAnswer:
         """The reply to send, if it is declared, or else the refusal. Never raises."""
 
         def answer() -> RecordDict:
@@ -213,7 +213,7 @@ class AppGate:
             refusal = self._refused(reason, run_id, code_hash)
             return refusal if send else None
 
-    def spent(self) -> Spent:
+    def spent(self) -> Used:
         """Messages that were let in (as rounds), and bytes that left."""
         return self._spent
 

@@ -46,6 +46,10 @@ from fedct_flwr.learners.language import fingerprint, located
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Spending
 from fedct_flwr.types import ConfigError, DataError, LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
+from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.numbers import KINDS, PROBABILITIES
+from fedct_flwr.wire.sums import NOISY_SUMS, SUMMED
 
 _PURPOSE: Final = b"fedct approver "
 _FIRST: Final = "approval.first"
@@ -385,3 +389,28 @@ def _valid(approvers: Mapping[str, Ed25519PublicKey], digest: bytes, after: int,
 
 def _message(name: str, digest: bytes, after: int) -> bytes:
     return _PURPOSE + json.dumps([name, after]).encode() + b" " + digest
+
+
+_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMMED)
+"""Kinds that real silos answer: one of each name in a policy and study."""
+
+
+def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) -> list[Kind]:
+    """The kinds that a silo's policy permits by these names, in a study with these terms.
+
+    ``noisy``: where sums leave with noise alone.
+    """
+    known: Iterable[Kind] = NOISY_SUMS.values() if noisy else _IN_POLICIES
+    return [kind for name in names for kind in known if kind.policy == name and kind.fits(terms.quantity)]
+
+
+def check_let_out(names: Iterable[str], terms: Terms) -> None:
+    """Raise ConfigError for a policy that permits no kind that a study with these terms can ask for."""
+    if not kinds_let_out(names, terms):
+        fix = f"write kinds = ['{PROBABILITIES.policy}']" if terms.quantity else "name one for classes"
+        raise ConfigError(f"kinds under [policy] in silo.toml holds no kind of answer that the study asks for: {fix}")
+
+
+def kind_in_policy(name: str) -> Kind:
+    """The kind with this name in policies, in any study."""
+    return next(kind for kind in _IN_POLICIES if kind.policy == name)

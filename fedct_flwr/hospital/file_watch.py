@@ -85,7 +85,7 @@ _SECONDS: Final = 1.0
 
 
 @dataclass
-class Monitor:
+class SiloWatch:
     """Watches one silo: its ``log``, its ``files`` and whether its ``status`` can be written, which hears of them."""
 
     log: EgressLog

@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
+from fedct_flwr import wire
 from fedct_flwr.hospital.egress_log import EgressLog, keep
-from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, digest_in
+from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Used, digest_in
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
@@ -40,7 +41,7 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.types import Refusal, Refused, SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Joint, Reply, Terms
-from fedct_flwr.wire.kinds import ADDED, Kind, kind_of
+from fedct_flwr.wire.kinds import Kind, kind_of
 from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 
 
 @dataclass(frozen=True)
-class Question:
+class AdmittedQuestion:
     """The last question of a run that was admitted; ``answer``: SHA-256 of the reply that left, or nothing yet."""
 
     round: int
@@ -68,7 +69,7 @@ class Usage:
     def __init__(self, terms: Terms) -> None:
         self._study = terms.study
         self._public = terms.public_fingerprint.hex()
-        self.spent = Spent()
+        self.spent = Used()
         self.answers = 0
         """How many messages with labels, or steps of a sum, left; repeated ones too."""
         self.approved: bytes | None = None
@@ -77,7 +78,7 @@ class Usage:
         """SHA-256 of questions that were answered with "ready" for a secure sum."""
         self.added: set[str] = set()
         """Those that a sum was added to."""
-        self._last: dict[int, Question] = {}
+        self._last: dict[int, AdmittedQuestion] = {}
 
     def add(self, entry: LogEntry) -> None:
         """Add one line."""
@@ -87,11 +88,11 @@ class Usage:
                 # Ready summands have the noise of the former terms.
                 self.ready.clear()
         elif entry.event is Event.ADMITTED:
-            self._last[entry.run] = Question(entry.round, entry.request)
+            self._last[entry.run] = AdmittedQuestion(entry.round, entry.request)
         elif entry.event in (Event.RELEASED, Event.REPEATED):
-            self._last[entry.run] = Question(entry.round, entry.request, entry.payload)
+            self._last[entry.run] = AdmittedQuestion(entry.round, entry.request, entry.payload)
             self.answers += 1
-            if entry.kind in ADDED:
+            if entry.kind in wire.ADDED:
                 self.ready.add(entry.request)
         elif entry.event is Event.ADDED:
             self.added |= {entry.request} - {""}
@@ -99,7 +100,7 @@ class Usage:
         if (entry.study, entry.public) == (self._study, self._public):
             self.spent = self.spent.plus(entry)
 
-    def admitted(self, run: int, number: int, request: str) -> Question | None:
+    def admitted(self, run: int, number: int, request: str) -> AdmittedQuestion | None:
         """The question of this round of a run, if it was admitted before; None for a later round than any before.
 
         ``request`` is its SHA-256. Raises Refused (ROUND) for an earlier round, and for a round that was asked with
@@ -222,7 +223,7 @@ class Gate:
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
                 known = self._usage.admitted(run_id, wrong.number, wrong.asked) is not None
                 entry = self._entry(Event.ADMITTED, run_id, instruction, wrong.asked, code_hash)
-                self._check_limits((Spent() if known else Spent().plus(entry))._replace(bytes=longest))
+                self._check_limits((Used() if known else Used().plus(entry))._replace(bytes=longest))
                 if not known:
                     self._put_down(entry)
                 return payload
@@ -265,7 +266,7 @@ class Gate:
                     Event.ADDED, run_id, code_hash,
                     kind=self._bounds.added, bytes=len(reply), payload=_digest(reply), reason=fault,
                 )  # fmt: skip
-                self._check_limits(Spent().plus(entry))
+                self._check_limits(Used().plus(entry))
                 self._put_down(entry)
                 return to_record(reply)
             return self._refuse(wrong, run_id, code_hash)
@@ -282,7 +283,7 @@ class Gate:
         with self._one_at_a_time:
             return self._refuse(_Wrong(self._silo, reason=reason), run_id, code_hash, send=send)
 
-    def spent(self) -> Spent:
+    def spent(self) -> Used:
         """Usage of the limits so far, over all approvals of this study and public set."""
         return self._usage.spent
 
@@ -306,13 +307,13 @@ class Gate:
             logger.warning("Silo %s is asked for %g, and its max-consensus-weight is %g", self._silo, asked, limit)
             raise Refused(Refusal.LIMIT)
 
-    def _check_limits(self, step: Spent) -> None:
+    def _check_limits(self, step: Used) -> None:
         if any(used + more > limit for used, more, limit in self._totals(step)):
             raise Refused(Refusal.LIMIT)
         if self._shared:
             self._shared.charge(step, dry=True)
 
-    def _totals(self, step: Spent) -> Iterator[tuple[int, int, int]]:
+    def _totals(self, step: Used) -> Iterator[tuple[int, int, int]]:
         """For each total: what is used, what this step adds, and the limit."""
         for field, cap in TOTALS.items():
             yield cap.of(self._usage.spent), cap.of(step), getattr(self._policy, field)
@@ -337,7 +338,7 @@ class Gate:
         entry = self._entry(event, run_id, instruction, asked, code_hash)
         entry = replace(entry, bytes=len(payload), payload=answer)
         # Its round and labels have counted since it was admitted.
-        self._check_limits(Spent().plus(entry))
+        self._check_limits(Used().plus(entry))
         return entry
 
     def _entry(self, event: Event, run_id: int, instruction: Instruction, asked: str, code_hash: str) -> LogEntry:
@@ -358,7 +359,7 @@ class Gate:
 
         ``before`` writes what the line is about.
         """
-        if self._shared and any(step := Spent().plus(entry)):
+        if self._shared and any(step := Used().plus(entry)):
             self._shared.charge(step)
         try:
             before()
@@ -370,7 +371,7 @@ class Gate:
     def _refuse(self, wrong: _Wrong, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
         payload = encode_refusal(self._silo, wrong.reason)
         # Only totals that a refusal adds to keep it back.
-        step = Spent().plus(LogEntry(Event.REFUSED, bytes=len(payload)))
+        step = Used().plus(LogEntry(Event.REFUSED, bytes=len(payload)))
         send = send and all(used + more <= limit for used, more, limit in self._totals(step) if more)
         if send and self._shared:
             # A message that cannot be counted does not leave.

@@ -111,7 +111,7 @@ def span(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-class Answer(NamedTuple):
+class CallOutcome(NamedTuple):
     """Outcome of a call: an ``error`` as ``LinkError`` writes it, or none."""
 
     error: str = ""
@@ -119,7 +119,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-def call(address: str, context: ssl.SSLContext) -> Answer:
+def call(address: str, context: ssl.SSLContext) -> CallOutcome:
     """Call the coordinator once, as its SuperNode does, through a proxy where the environment names one."""
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _Stays)
     request = urllib.request.Request(
@@ -135,10 +135,10 @@ def call(address: str, context: ssl.SSLContext) -> Answer:
     except (OSError, http.client.HTTPException) as error:
         host = urlsplit(f"//{address}").hostname or ""
         proxied = bool(urllib.request.getproxies().get("https")) and not urllib.request.proxy_bypass(host)
-        return Answer(_error_of(error, proxied=proxied))
+        return CallOutcome(_error_of(error, proxied=proxied))
     if VERDICT_HEADER in headers:
-        return Answer(LinkError.CERTIFICATE, status, headers)
-    return Answer(f"{LinkError.STATUS}-{status}" if status >= 500 else "", status, headers)
+        return CallOutcome(LinkError.CERTIFICATE, status, headers)
+    return CallOutcome(f"{LinkError.STATUS}-{status}" if status >= 500 else "", status, headers)
 
 
 class _Stays(urllib.request.HTTPRedirectHandler):

@@ -180,7 +180,7 @@ def canonical(record: Mapping[str, object]) -> bytes:
 _BYTES_LEAVE: Final = (Event.RELEASED, Event.REPEATED, Event.ADDED, Event.REFUSED)
 
 
-class Spent(NamedTuple):
+class Used(NamedTuple):
     """Usage that counts towards the totals of a policy.
 
     A question counts with its round and its labels as soon as it is admitted, whatever becomes of it: what happens
@@ -191,12 +191,12 @@ class Spent(NamedTuple):
     queries: int = 0
     bytes: int = 0
 
-    def plus(self, entry: LogEntry) -> "Spent":
+    def plus(self, entry: LogEntry) -> "Used":
         """With one more line of the log."""
         # An earlier version wrote no line for a question: its answer's line stands for both.
         counts = entry.event is Event.ADMITTED or (entry.event is Event.RELEASED and not entry.request)
         leaves = entry.event in _BYTES_LEAVE
-        return Spent(self.rounds + counts, self.queries + counts * entry.queries, self.bytes + leaves * entry.bytes)
+        return Used(self.rounds + counts, self.queries + counts * entry.queries, self.bytes + leaves * entry.bytes)
 
 
 class Total(NamedTuple):
@@ -206,7 +206,7 @@ class Total(NamedTuple):
     """In documents, and in what the gate counts."""
     title: str
     """The counted things, at the beginning of a line."""
-    of: Callable[[Spent], int]
+    of: Callable[[Used], int]
     """The count."""
 
 
@@ -229,9 +229,9 @@ def digest_in(entry: LogEntry) -> bytes | None:
         return None
 
 
-def spent(entries: Iterable[LogEntry]) -> Spent:
+def spent(entries: Iterable[LogEntry]) -> Used:
     """Usage of the totals by these lines."""
-    return reduce(Spent.plus, entries, Spent())
+    return reduce(Used.plus, entries, Used())
 
 
 def is_revoked(state: Path) -> bool:
@@ -305,7 +305,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LogVerdict:
     """Whether a log is intact. ``sentence`` says it in words.
 
     ``chain``: where its good lines end, after ``size`` bytes. ``bad_line``: the first that is not good (from 1), or is
@@ -321,7 +321,7 @@ class Verdict:
     head_is_current: bool = False
 
 
-def verify_log(folder: Path, public_key: Ed25519PublicKey, silo: SiloName) -> Verdict:
+def verify_log(folder: Path, public_key: Ed25519PublicKey, silo: SiloName) -> LogVerdict:
     """Read the log in ``folder`` from its first line to its last. Never raises, whatever the files hold.
 
     May be called while the agent writes. A folder with neither log nor head is that of a silo that never ran: intact.
@@ -331,14 +331,14 @@ def verify_log(folder: Path, public_key: Ed25519PublicKey, silo: SiloName) -> Ve
         if not (folder / LOG_FILE).exists():
             if (folder / HEAD_FILE).exists():
                 return _broken(chain, f"{LOG_FILE} is missing, though {HEAD_FILE} tells of it", missing=True)
-            return Verdict(True, "the log has not begun: nothing has left", chain)
+            return LogVerdict(True, "the log has not begun: nothing has left", chain)
         with (folder / LOG_FILE).open("rb") as file:
             return _examine_lines(file, folder / HEAD_FILE, chain)
     except OSError as error:
         return _broken(chain, f"the log cannot be read: {error.strerror}")
 
 
-def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain) -> Verdict:
+def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain) -> LogVerdict:
     size, rest = 0, b""
     while True:
         before = chain.number
@@ -366,10 +366,10 @@ def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain) -> Verdict:
     return _judge(chain, size, head, cut_short=bool(rest))
 
 
-def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Verdict:
+def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> LogVerdict:
     number = chain.number
     if head is None and number == 0 and not cut_short:
-        return Verdict(True, "the log has not begun: nothing has left", chain)
+        return LogVerdict(True, "the log has not begun: nothing has left", chain)
     if head is None:
         return _broken(chain, f"{HEAD_FILE} is missing, so lines may be missing at the end")
     if head.silo != chain.silo:
@@ -383,14 +383,14 @@ def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Ve
     sentence = f"{count(number, 'line')}, each as it was written, and none is missing"
     if cut_short:
         sentence += "; after them a last line cut short by a crash, of which nothing left"
-    return Verdict(True, sentence, chain, size=size, head_is_current=head.count == number)
+    return LogVerdict(True, sentence, chain, size=size, head_is_current=head.count == number)
 
 
-def _broken(chain: Chain, why: str, *, missing: bool = False) -> Verdict:
+def _broken(chain: Chain, why: str, *, missing: bool = False) -> LogVerdict:
     """The verdict on a log that is not intact; ``missing``: it is the next line that is wrong or not there."""
     line = chain.number + 1 if missing else None
     sentence = f"line {line}: {why}" if line else why
-    return Verdict(False, sentence, chain, line)
+    return LogVerdict(False, sentence, chain, line)
 
 
 @dataclass(frozen=True)

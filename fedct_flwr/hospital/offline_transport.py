@@ -34,7 +34,7 @@ RunConfig = dict[str, bool | float | int | str]
 
 
 @dataclass(frozen=True)
-class Question:
+class OfflineQuestion:
     """A question that a SuperNode got for the silo. ``payload`` is empty where a message has no valid records.
 
     ``code`` is the SHA-256 (hex) of the code that the coordinator offered with it, which is not carried.
@@ -49,15 +49,15 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class OfflineAnswer:
     """An answer that the silo's gate released. ``question`` is the SHA-256 (hex) of the question's file."""
 
     question: str
     payload: bytes
 
 
-_PURPOSES: Final = {Question: b"fedct carried question 1", Answer: b"fedct carried answer 1"}
-_Sealed = TypeVar("_Sealed", Question, Answer)
+_PURPOSES: Final = {OfflineQuestion: b"fedct carried question 1", OfflineAnswer: b"fedct carried answer 1"}
+_Sealed = TypeVar("_Sealed", OfflineQuestion, OfflineAnswer)
 
 
 def digest(path: Path) -> str:
@@ -65,7 +65,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(_read(path)).hexdigest()
 
 
-def seal(path: Path, sealed: Question | Answer, secret: Path) -> None:
+def seal(path: Path, sealed: OfflineQuestion | OfflineAnswer, secret: Path) -> None:
     """Write a file. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
     content = asdict(sealed) | {"payload": base64.b64encode(sealed.payload).decode()}
     write_atomically(path, _fernet(secret, type(sealed)).encrypt(json.dumps(content).encode()))
@@ -108,7 +108,7 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _fernet(secret: Path, kind: type[Question | Answer]) -> Fernet:
+def _fernet(secret: Path, kind: type[OfflineQuestion | OfflineAnswer]) -> Fernet:
     try:
         key = secret.read_bytes().strip()
         if not key:
@@ -158,7 +158,7 @@ class Carrier:
             payload = from_record(task.message.content)
         except Refused:
             payload = b""
-        asked = Question(
+        asked = OfflineQuestion(
             task.run_id, task.node_id, task.message.metadata.message_type, task.code_hash, task.run_config, payload
         )
         # The message's own name comes from the coordinator, and could be a path.
@@ -205,7 +205,7 @@ class Carrier:
         if self._odd == (answer.name, changed):
             return None
         try:
-            found = unseal(Answer, answer, self.secret)
+            found = unseal(OfflineAnswer, answer, self.secret)
             if found.question == digest(question):
                 return found.payload
             self.say(f"{answer} answers another question: bring the answer to {question.name}")

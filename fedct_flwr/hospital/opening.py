@@ -7,13 +7,14 @@ from fedct_flwr import privacy
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
-from fedct_flwr.hospital.approval import approving_digest, has_bare_labels
+from fedct_flwr.hospital.approval import approving_digest, has_bare_labels, kinds_let_out
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Bounds, Gate
 from fedct_flwr.hospital.log_entry import spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.labelers.labeler import check_all_installed
-from fedct_flwr.wire.kinds import HARD, SUMS, kinds_let_out
+from fedct_flwr.wire.kinds import HARD
+from fedct_flwr.wire.sums import SUMS
 
 
 def open_gate(config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged: Callable[[], bool]) -> Gate:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fedct_flwr import privacy
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.hospital.log_entry import TOTALS, Spent
+from fedct_flwr.hospital.log_entry import TOTALS, Used
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, charged, mark_in, put_charge
@@ -64,20 +64,20 @@ class SharedUsage(LedgerFile):
         mark = mark_in(config.state, records.folder)
         return cls(records.folder, study, limits, mark, bare=not config.always_answers)
 
-    def settle(self, own: Spent, *, bare: bool) -> None:
+    def settle(self, own: Used, *, bare: bool) -> None:
         """See that at least ``own`` is counted for this study, such as what left before it shared its limits.
 
         ``bare``: labels have left that no promise covered. Raises LedgerError.
         """
         with self.transaction() as file:
             counted = _sum(charged(file, self._study, _DATA_SET))
-            missing = Spent(*(max(0, one - other) for one, other in zip(own, counted, strict=True)))
+            missing = Used(*(max(0, one - other) for one, other in zip(own, counted, strict=True)))
             if any(missing):
                 self._write(file, missing)
             if bare:
                 put_charge(file, self._study, DATA_SET, _NO_BOUND)
 
-    def charge(self, step: Spent, *, dry: bool = False) -> None:
+    def charge(self, step: Used, *, dry: bool = False) -> None:
         """Count a step; only if this returns may it happen. ``dry``: count nothing. Raises Refused (LIMIT, LEDGER)."""
         try:
             with self.transaction() as file:
@@ -88,10 +88,10 @@ class SharedUsage(LedgerFile):
             logger.error("%s", error)
             raise Refused(Refusal.LEDGER) from error
 
-    def spent(self) -> tuple[Spent, int]:
+    def spent(self) -> tuple[Used, int]:
         """Usage over all studies, and the number of studies. Makes no file. Raises LedgerError."""
         if not self.used:
-            return Spent(), 0
+            return Used(), 0
         with self.transaction() as file:
             found = _sum(charged(file, None, _DATA_SET))
             (studies,) = file.execute(
@@ -100,7 +100,7 @@ class SharedUsage(LedgerFile):
         self.close()
         return found, int(studies)
 
-    def _check(self, counted: Spent, step: Spent) -> None:
+    def _check(self, counted: Used, step: Used) -> None:
         for field, cap in TOTALS.items():
             used, more, limit = cap.of(counted), cap.of(step), self._limits[field]
             if more and used + more > limit:
@@ -111,7 +111,7 @@ class SharedUsage(LedgerFile):
                 )  # fmt: skip
                 raise Refused(Refusal.LIMIT)
 
-    def _write(self, file: sqlite3.Connection, step: Spent) -> None:
+    def _write(self, file: sqlite3.Connection, step: Used) -> None:
         put_charge(file, self._study, _DATA_SET, json.dumps(step._asdict()))
         if self._bare and step.queries:
             put_charge(file, self._study, DATA_SET, _NO_BOUND)
@@ -141,13 +141,13 @@ def spent_on_records(config: SiloConfig) -> str:
     return f"{most} at delta {records.delta:g} for each record, of which {spent}"
 
 
-def _sum(steps: Mapping[str, int]) -> Spent:
+def _sum(steps: Mapping[str, int]) -> Used:
     """Raises LedgerError for a line that this package did not write."""
-    total = Spent()
+    total = Used()
     for text, times in steps.items():
         try:
-            step = Spent(**json.loads(text))
-            total = Spent(*(one + times * more for one, more in zip(total, step, strict=True)))
+            step = Used(**json.loads(text))
+            total = Used(*(one + times * more for one, more in zip(total, step, strict=True)))
         except (ValueError, TypeError):
             raise LedgerError("the usage file of these records holds an unknown line; nothing is released") from None
     return total

@@ -17,14 +17,14 @@ from fedct_flwr.datasets.inspection.finding import gathered
 from fedct_flwr.flower.runtime_client import Asker, SuperNodeError, Task, carried_task
 from fedct_flwr.hospital import opted_out
 from fedct_flwr.hospital.agent import Agent, Say
-from fedct_flwr.hospital.agent import Answer as Sent
+from fedct_flwr.hospital.agent import AgentAnswer as Sent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.file_watch import FileWatch
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, approval_state, open_log, remember
 from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
-from fedct_flwr.hospital.offline_transport import Answer, Question, digest, seal, unseal
+from fedct_flwr.hospital.offline_transport import OfflineAnswer, OfflineQuestion, digest, seal, unseal
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.silo.opening import gated, open_silo_context
 from fedct_flwr.silo.own import OwnSilo
@@ -99,7 +99,7 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
     """
     own = OwnSilo.read(silo_file)
     config = own.config
-    question = unseal(Question, question_file, config.connection.secret)
+    question = unseal(OfflineQuestion, question_file, config.connection.secret)
     content = to_record(question.payload) if question.payload else RecordDict()
     try:
         task = carried_task(
@@ -149,6 +149,6 @@ class _AnswerFile:
     def push(self, task: Task, content: RecordDict | Error) -> None:
         payload = from_record(content) if isinstance(content, RecordDict) else b""
         try:
-            seal(self._path, Answer(self._question, payload), self._secret)
+            seal(self._path, OfflineAnswer(self._question, payload), self._secret)
         except OSError as error:
             raise SuperNodeError(f"cannot write {self._path}: {error.strerror}") from None

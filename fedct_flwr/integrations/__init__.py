@@ -9,4 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["MLflow", "check_mlflow"]
 
-__getattr__ = importing(__name__, {"mlflow": ("MLflow", "check_mlflow")})
+__getattr__ = importing(__name__)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from fedct_flwr.files import write_atomically
 from fedct_flwr.integrations.monitor import FILES, contents, is_plain
-from fedct_flwr.report.summary import Run
+from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.types import ConfigError, RunError
 
 NAME: Final = "crate.zip"
@@ -42,7 +42,7 @@ def write_crate(folder: Path, target: Path, sheet: str, *, models: bool = False)
     ``models`` adds the models of silos and coordinator, which may reveal records. Raises RunError for a folder that
     holds no run, or a file that cannot be read or written.
     """
-    run = Run(folder)
+    run = RunSummary(folder)
     try:
         found = contents(folder) | ({name: sheet.encode() for name in _SHEET} if sheet else {})
         if models and not (folder / "models").is_symlink():
@@ -56,7 +56,7 @@ def write_crate(folder: Path, target: Path, sheet: str, *, models: bool = False)
         raise RunError(f"cannot write {target}: {error.filename or target}: {error.strerror}") from error
 
 
-def _crate(run: Run, found: Mapping[str, bytes], scratch: Path) -> Any:
+def _crate(run: RunSummary, found: Mapping[str, bytes], scratch: Path) -> Any:
     from rocrate.model import ContextEntity
     from rocrate.rocrate import ROCrate
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from fedct_flwr.files import write_json
-from fedct_flwr.integrations.monitor import Monitor, contents, metrics_of
+from fedct_flwr.integrations.monitor import Tracker, contents, metrics_of
 from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.runs.scores import FILE, TESTS, SiloScores, means
 from fedct_flwr.text.printable import json_text, plain
@@ -33,7 +33,7 @@ def check_mlflow() -> None:
         raise ConfigError(f"tracking = 'mlflow' needs {needed}")
 
 
-class MLflow(Monitor):
+class MLflow(Tracker):
     """A run of the experiment that is named after the study."""
 
     name = "mlflow"

@@ -58,7 +58,7 @@ def metrics_of(record: Mapping[str, Any], path: str = "") -> Iterator[tuple[str,
             yield f"{path}{name}", float(value)
 
 
-class Monitor(ABC):
+class Tracker(ABC):
     """Shows a run elsewhere; ``name`` is the value of the setting ``tracking``.
 
     The run folder stays the record: where showing fails in the middle, the log says so once, and the run goes on.

@@ -15,12 +15,4 @@ __all__ = [
     "joint_labeler", "labeler_for", "sharing", "teachers_noise", "transfer_for",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "dp_linear": ("sharing",),
-        "joint_linear": ("expected", "joint_labeler"),
-        "labeler": ("Asked", "Start", "check_extra", "check_installed", "decides_labeler", "labeler_for"),
-        "students": ("check_records", "teachers_noise", "transfer_for"),
-    },
-)
+__getattr__ = importing(__name__)

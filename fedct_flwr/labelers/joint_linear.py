@@ -53,7 +53,7 @@ _FEW: Final = 20
 
 
 @dataclass(frozen=True)
-class Plan:
+class JointPlan:
     """All that is fixed before a study's first sum; nothing of it is learned from records.
 
     ``num_records``: of all silos together, as they announced it. Features are ``components`` principal components of
@@ -83,7 +83,7 @@ def plan_for(
     honest: int,
     steps: int = _STEPS,
     additive_columns: int = 0,
-) -> Plan:
+) -> JointPlan:
     """A plan whose sums together keep ``epsilon`` at ``delta`` for each record, chosen without looking at any.
 
     ``honest``: see ``noise_shares.surely_honest``. By q, the number of records divided by the noise multiplier: q / 30
@@ -103,7 +103,7 @@ def plan_for(
         bins = round(min(max(per_noise / _RECORDS_PER_BIN / additive_columns, _FEWEST_BINS), _MOST_BINS))
     else:
         components = round(min(max(per_noise / _RECORDS_PER_COMPONENT, _FEWEST), _MOST))
-    return Plan(
+    return JointPlan(
         num_records=num_records,
         num_classes=num_classes,
         steps=steps,
@@ -187,7 +187,7 @@ class JointLinear:
     Raises DataError for features that are no numbers, or a public set that teaches none.
     """
 
-    def __init__(self, plan: Plan, public: Features, schema: "Schema", *, seed: int) -> None:
+    def __init__(self, plan: JointPlan, public: Features, schema: "Schema", *, seed: int) -> None:
         if len(public) < 2:
             raise DataError(f"the public set has {len(public)} examples: a joint labeler needs at least 2")
         self.plan = plan
@@ -406,7 +406,7 @@ def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequ
     return labeler.weights(progress)
 
 
-def labeler_plan(joint: "Joint", num_classes: int) -> Plan:
+def labeler_plan(joint: "Joint", num_classes: int) -> JointPlan:
     """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
     return plan_for(
         joint.records,
@@ -426,5 +426,5 @@ def joint_labeler(joint: "Joint", public: "PublicSet", schema: "Schema") -> Join
 
 # Silos of one process share it, and all steps do.
 @lru_cache(maxsize=2)
-def _made(plan: Plan, public: "PublicSet", schema: "Schema", seed: int) -> JointLinear:
+def _made(plan: JointPlan, public: "PublicSet", schema: "Schema", seed: int) -> JointLinear:
     return JointLinear(plan, public.X, schema, seed=seed)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.build import build_learner, named_learners
     from fedct_flwr.learners.feature_pipelines import views_for
     from fedct_flwr.learners.language import Sentences, Tokens, reading_params, same_folder, unusual
-    from fedct_flwr.learners.meeting import together
+    from fedct_flwr.learners.meeting import Meeting, together
     from fedct_flwr.learners.networks import AUGMENTATIONS, mend_torchvision
     from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard
     from fedct_flwr.learners.skops_file import dumps, read_object, with_plain_numbers
@@ -21,29 +21,12 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.transformer import embedded
 
 __all__ = [
-    "AUGMENTATIONS", "COURSES", "Automatic", "AutomaticRegressor", "ByFunction", "Lesson", "NetworkSafeguard",
+    "AUGMENTATIONS", "COURSES", "Automatic", "AutomaticRegressor", "ByFunction", "Lesson", "Meeting",
+    "NetworkSafeguard",
     "Sentences", "Stacks", "SurvivalLearner", "Table", "Tokens", "TorchLearner", "Views", "build_learner",
     "check_in_turn", "check_soft", "dumps", "embedded", "mend_torchvision", "named_learners", "num_values",
     "read_object", "reading_params", "same_folder", "survival_learner", "together", "transformer_for", "unusual",
     "views_for", "with_plain_numbers",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "automatic": ("Automatic", "AutomaticRegressor", "Views"),
-        "build": ("build_learner", "named_learners"),
-        "feature_pipelines": ("views_for",),
-        "language": ("Sentences", "Tokens", "reading_params", "same_folder", "unusual"),
-        "meeting": ("together",),
-        "networks": ("AUGMENTATIONS", "mend_torchvision"),
-        "safeguard": ("Lesson", "NetworkSafeguard"),
-        "skops_file": ("dumps", "read_object", "with_plain_numbers"),
-        "soft": ("COURSES", "check_in_turn", "check_soft"),
-        "stacked": ("Stacks",),
-        "survival": ("ByFunction", "SurvivalLearner", "survival_learner"),
-        "text": ("Table", "transformer_for"),
-        "torch_net": ("TorchLearner", "num_values"),
-        "transformer": ("embedded",),
-    },
-)
+__getattr__ = importing(__name__)

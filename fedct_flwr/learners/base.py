@@ -1,6 +1,7 @@
 """Interface of a learner in co-training, and its further capabilities, each a protocol of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -8,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from fedct_flwr.learners.meeting import Meeting
     from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
+
+Train = Callable[[Sequence[Any]], Sequence[Exception | None]]
+"""Trains several networks and says what went wrong with each."""
+MEETING: Final[ContextVar["Meeting | None"]] = ContextVar("meeting", default=None)
+"""In which this thread takes part."""
 
 
 class Learner(Protocol):

@@ -8,13 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
+from fedct_flwr.learners.base import MEETING, Train
 from fedct_flwr.learners.out_of_fold import one_thread
 
-Train = Callable[[Sequence[Any]], Sequence[Exception | None]]
-"""Trains several networks and says what went wrong with each."""
 _Result = TypeVar("_Result")
 
 
@@ -85,10 +83,6 @@ class Meeting:
             errors = [error] * len(courses)
         self._over |= {id(course): error for course, error in zip(courses, errors, strict=True)}
         self._coming, self._training = self._coming + len(courses), False
-
-
-MEETING: Final[ContextVar[Meeting | None]] = ContextVar("meeting", default=None)
-"""In which this thread takes part."""
 
 
 def together(work: Sequence[Callable[[], _Result]], train: Train) -> list[_Result]:

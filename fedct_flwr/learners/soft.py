@@ -23,7 +23,8 @@ from fedct_flwr.learners.base import (
 )
 from fedct_flwr.learners.output_validation import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
-from fedct_flwr.wire.kinds import PROBABILITIES, VALUES, Kind
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.numbers import PROBABILITIES, VALUES
 
 
 class Weighted(NamedTuple):
@@ -134,7 +135,7 @@ def weighted_values(
     return Weighted(np.concatenate([X, public]), np.concatenate([y, targets]), weights)
 
 
-class Course(NamedTuple):
+class NumberTraining(NamedTuple):
     """Training for one kind of numbers, and answering with it."""
 
     train: Callable[[Learner, Examples, Features, SoftVotes | None, float], None]
@@ -148,7 +149,7 @@ def _values(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
     return values
 
 
-COURSES: Final[dict[Kind, Course]] = {
-    PROBABILITIES: Course(train_soft, soft_labels),
-    VALUES: Course(train_on_values, _values),
+COURSES: Final[dict[Kind, NumberTraining]] = {
+    PROBABILITIES: NumberTraining(train_soft, soft_labels),
+    VALUES: NumberTraining(train_on_values, _values),
 }

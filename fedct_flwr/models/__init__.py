@@ -6,19 +6,13 @@ from fedct_flwr import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.models.card import card_of, promised, promised_by_noise, promised_together
-    from fedct_flwr.models.model_file import Recalibrated, can_be_saved, describe, load_model, save_model
+    from fedct_flwr.models.loading import load_model
+    from fedct_flwr.models.model_file import Recalibrated, can_be_saved, describe, description_of, save_model
     from fedct_flwr.models.onnx_export import to_onnx
 
 __all__ = [
-    "Recalibrated", "can_be_saved", "card_of", "describe", "load_model", "promised",
+    "Recalibrated", "can_be_saved", "card_of", "describe", "description_of", "load_model", "promised",
     "promised_by_noise", "promised_together", "save_model", "to_onnx",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "card": ("card_of", "promised", "promised_by_noise", "promised_together"),
-        "model_file": ("Recalibrated", "can_be_saved", "describe", "load_model", "save_model"),
-        "onnx_export": ("to_onnx",),
-    },
-)
+__getattr__ = importing(__name__)

@@ -18,8 +18,8 @@ from joblib.externals.loky import ProcessPoolExecutor
 from numpy.typing import NDArray
 
 from fedct_flwr import models
-from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.models.model_file import ModelDescription
 from fedct_flwr.text.printable import escape_warnings
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, FedctError
 

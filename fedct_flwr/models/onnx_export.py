@@ -20,7 +20,7 @@ from skl2onnx.common.data_types import FloatTensorType
 from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
-from fedct_flwr.models.model_file import Model, blank
+from fedct_flwr.models.loading import Model, blank
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import ConfigError, Features
 

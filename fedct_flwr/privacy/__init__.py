@@ -28,15 +28,4 @@ __all__ = [
     "surely_honest", "tally_mechanism", "unit_of", "weak_delta",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "accounting": ("SLOW_QUERIES", "calibrate"),
-        "budget": ("Budget", "PrivacyUnit", "PrivacyWarning", "WHOLE_SILO", "budget_of", "unit_of", "weak_delta"),
-        "ledger": ("Ledger", "common_budget", "share"),
-        "mechanisms": ("ON_COUNTS", "noisy_max", "repeated"),
-        "noise_shares": ("VoteShares", "noisiest", "shares_for", "spent_on_sum", "surely_honest"),
-        "randomness": ("SecureNoise", "SimulatedNoise"),
-        "tally_noise": ("dear_partitions", "noise_for", "noisy", "spent_by", "tally_mechanism"),
-    },
-)
+__getattr__ = importing(__name__)

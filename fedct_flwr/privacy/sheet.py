@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Answers:
+class PermittedQuestions:
     """Permitted questions to a silo: ``labels``, votes of up to ``students`` students, ``probabilities``, or all."""
 
     labels: bool = True
@@ -34,7 +34,7 @@ class Answers:
     """Whether only sums over silos can be read, not each silo's labels or votes."""
 
     @classmethod
-    def of(cls, config: "SiloConfig") -> "Answers":
+    def of(cls, config: "SiloConfig") -> "PermittedQuestions":
         """Questions that a real silo's policy permits. Votes leave without a protection, or under teachers' noise."""
         counted = config.privacy.protection in ("none", OF_STUDENTS) and config.policy.teaches
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
@@ -97,7 +97,7 @@ UNITS: Final = {
     "column",
 }
 """Whom a silo's promise protects, in words."""
-_LABELS: Final = Answers()
+_LABELS: Final = PermittedQuestions()
 _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 
 
@@ -151,7 +151,7 @@ class Sheet:
 
     @classmethod
     def of_labels(
-        cls, study: str, privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS, **more: Any
+        cls, study: str, privacy: PrivacySettings, num_public: int, answers: PermittedQuestions = _LABELS, **more: Any
     ) -> Self:
         """The page of silos that protect their records, or promise nothing; ``answers`` are what they are asked for."""
         kind = "records" if privacy.enabled else "nothing"

@@ -6,8 +6,8 @@ from fedct_flwr import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.report.page import NAME, check_extra, write_report
-    from fedct_flwr.report.summary import Run
+    from fedct_flwr.report.summary import RunSummary
 
-__all__ = ["NAME", "Run", "check_extra", "write_report"]
+__all__ = ["NAME", "RunSummary", "check_extra", "write_report"]
 
-__getattr__ = importing(__name__, {"page": ("NAME", "check_extra", "write_report"), "summary": ("Run",)})
+__getattr__ = importing(__name__)

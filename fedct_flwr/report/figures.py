@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedct_flwr.report.summary import Course
+from fedct_flwr.report.summary import RoundHistory
 from fedct_flwr.text.printable import printable
 
 COLORS: Final = (
@@ -24,7 +24,7 @@ Values: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Cells are text. Columns after ``words`` are numbers; ``groups`` are headings, ``foot`` are rows that sum up."""
 
     columns: Sequence[str]
@@ -43,7 +43,7 @@ class Figure:
     note: str
     traces: Sequence[dict[str, Any]]
     layout: dict[str, Any]
-    table: Table | None = None
+    table: PageTable | None = None
     height: int = 330
 
 
@@ -54,7 +54,7 @@ class Section:
     id: str
     title: str
     figures: Sequence[Figure] = ()
-    tables: Sequence[tuple[str, Table]] = ()
+    tables: Sequence[tuple[str, PageTable]] = ()
     notes: Sequence[str] = ()
 
 
@@ -124,7 +124,7 @@ def levels_at(
 def over_rounds(
     ident: str,
     title: str,
-    course: Course,
+    course: RoundHistory,
     values: Values,
     form: str,
     note: str,
@@ -148,7 +148,7 @@ def over_rounds(
     rows = [
         [str(number), *(formatted(v, form) for v in row)] for number, row in zip(course.number, values, strict=True)
     ]
-    table = Table(["Round", *names], rows, words=0)
+    table = PageTable(["Round", *names], rows, words=0)
     yield Figure(ident, title, note, [*traces, *levels_at(levels, x=span)], axes, table)
 
 

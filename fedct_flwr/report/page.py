@@ -14,7 +14,7 @@ from fedct_flwr.config.run import STUDY
 from fedct_flwr.files import write_atomically
 from fedct_flwr.report.figures import Section, formatted, size
 from fedct_flwr.report.sections import sections_of, table_of_silos
-from fedct_flwr.report.summary import Run
+from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
@@ -27,7 +27,7 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 
 
 def write_report(
-    run: Run, target: Path, advice: str = "", splits: Section | None = None, *, reloads: bool = False
+    run: RunSummary, target: Path, advice: str = "", splits: Section | None = None, *, reloads: bool = False
 ) -> None:
     """Write the page of a run, below ``splits``, whole or not at all. Raises RunError, which ends with ``advice``.
 
@@ -41,7 +41,7 @@ def write_report(
         raise RunError(f"cannot write {target}: {error.strerror}{advice}") from error
 
 
-def document(run: Run, splits: Section | None = None, *, reloads: bool = False) -> str:
+def document(run: RunSummary, splits: Section | None = None, *, reloads: bool = False) -> str:
     """The whole page, as in ``write_report``."""
     sections = sections_of(run)
     figures = [figure for one in [splits, *sections] if one for figure in one.figures]

@@ -14,8 +14,8 @@ from fedct_flwr.report.figures import (
     MUTED,
     UNKNOWN,
     Figure,
+    PageTable,
     Section,
-    Table,
     Values,
     formatted,
     layout,
@@ -25,7 +25,7 @@ from fedct_flwr.report.figures import (
     over_rounds,
     plain,
 )
-from fedct_flwr.report.summary import Run
+from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, of_sums, titles, worst_first
 from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED, intervals
 from fedct_flwr.scoring.assessment import BINS, METRICS, Assessment
@@ -51,13 +51,13 @@ _MOST_CURVES: Final = 8
 _MOST_CLASSES: Final = 12
 
 
-def sections_of(run: Run) -> list[Section]:
+def sections_of(run: RunSummary) -> list[Section]:
     """All sections that have something to say, in the order of the page."""
     parts = (scores, metrics, follow_up, consensus, privacy, silos, data, settings)
     return [made for part in parts if (made := part(run)).figures or made.tables or made.notes]
 
 
-def table_of_silos(run: Run) -> Table:
+def table_of_silos(run: RunSummary) -> PageTable:
     """A row for each silo: its scores, how near it came to the consensus, what it sent, and when."""
     course, near = run.course, words_of(run.kind).near
     rows_of, heads = {row.silo: row for row in run.scores}, titles(run.algorithm.title)
@@ -84,7 +84,7 @@ def table_of_silos(run: Run) -> Table:
     widths = [(t, sum(test == t for test, _ in known)) for t in TESTS]
     groups = [(f"{run.measure_title}, {test} test set", width) for test, width in widths if width]
     columns = ["Silo", *(heads[m] for _, m in known), *after, "bytes sent", "median delay", "rounds missed"]
-    return Table(columns, rows, foot=foot, groups=[("", 1), *groups, ("", len(after) + 3)] if groups else [])
+    return PageTable(columns, rows, foot=foot, groups=[("", 1), *groups, ("", len(after) + 3)] if groups else [])
 
 
 def _mean(values: Values) -> float:
@@ -99,7 +99,7 @@ def _delay(seconds: Values) -> str:
     return UNKNOWN if math.isnan(middle) else f"{middle:.2f} s" if middle < 10 else f"{middle:,.0f} s"
 
 
-def scores(run: Run) -> Section:
+def scores(run: RunSummary) -> Section:
     """Scores of the models at the end, and of each round where replies carried some."""
     by_round = [figure for test in TESTS for figure in _by_round(run, test)]
     figures = [*(figure for test in TESTS for figure in _at_the_end(run, test)), *by_round]
@@ -110,7 +110,7 @@ def scores(run: Run) -> Section:
     return Section("accuracy", title, figures, notes=[why] if silent else [])
 
 
-def _by_round(run: Run, test: Test) -> Iterable[Figure]:
+def _by_round(run: RunSummary, test: Test) -> Iterable[Figure]:
     """Of the silos' models, or of the global one where silos share weights."""
     course = run.course
     values = course.silo[f"{test}_{'r_squared' if course.shares_values else 'balanced_accuracy'}"]
@@ -123,7 +123,7 @@ def _by_round(run: Run, test: Test) -> Iterable[Figure]:
     return over_rounds(f"accuracy-{test}", title, course, values, ".3f", note, levels)
 
 
-def _at_the_end(run: Run, test: Test) -> Iterator[Figure]:
+def _at_the_end(run: RunSummary, test: Test) -> Iterator[Figure]:
     """A row for each silo; of many the first are drawn. The table of silos at a glance has the numbers."""
     heads, levels = titles(run.algorithm.title), run.global_scores if test == "pooled" else {}
     drawn = run.scores[:_MOST_ROWS]
@@ -153,7 +153,7 @@ def _at_the_end(run: Run, test: Test) -> Iterator[Figure]:
     )
 
 
-def metrics(run: Run) -> Section:
+def metrics(run: RunSummary) -> Section:
     """All metrics of a run's models with their intervals, worst site first; calibration and confusion matrices."""
     tests = [test for row in run.scores for test in row.tests.values()]
     if not tests:
@@ -172,7 +172,7 @@ def metrics(run: Run) -> Section:
     return Section("metrics", "Metrics with intervals", figures, tables, words)
 
 
-def _scored(run: Run, test: Test) -> list[tuple[str, OnTest, str, Assessment]]:
+def _scored(run: RunSummary, test: Test) -> list[tuple[str, OnTest, str, Assessment]]:
     """All models with records to be scored on: the silo, its test set, the method, and the numbers."""
     there = [(row.silo, row.tests[test]) for row in worst_first(run.scores, test) if row.tests[test].n]
     return [(silo, found, m, found.models[m]) for silo, found in there for m in METHODS if m in found.models]
@@ -185,7 +185,7 @@ def _titles(scored: list[tuple[str, OnTest, str, Assessment]]) -> dict[str, str]
     return METRICS | {name: f"{_AT_HORIZON[kind]} {days}" for name, kind, days in at if kind in _AT_HORIZON}
 
 
-def _by_silo(run: Run, test: Test) -> Iterator[tuple[str, Table]]:
+def _by_silo(run: RunSummary, test: Test) -> Iterator[tuple[str, PageTable]]:
     scored, heads = _scored(run, test), titles(run.algorithm.title)
     known = {name: title for name, title in _titles(scored).items() if has_scores(run.scores, test, name)}
     if not scored or not known:
@@ -206,7 +206,7 @@ def _by_silo(run: Run, test: Test) -> Iterator[tuple[str, Table]]:
         for m in METHODS
         if np.isfinite([of[m] for of in averages]).any()
     ]
-    yield f"On {_ON[test]}", Table(["Silo", "Model", *counts, *known.values()], rows, words=2, foot=foot)
+    yield f"On {_ON[test]}", PageTable(["Silo", "Model", *counts, *known.values()], rows, words=2, foot=foot)
 
 
 def _interval(estimate: Estimate) -> str:
@@ -215,7 +215,7 @@ def _interval(estimate: Estimate) -> str:
     return f"{formatted(estimate.value)} ({estimate.low:.2f}–{estimate.high:.2f})"
 
 
-def _confusions(run: Run, test: Test) -> Iterator[tuple[str, Table]]:
+def _confusions(run: RunSummary, test: Test) -> Iterator[tuple[str, PageTable]]:
     heads, scored = titles(run.algorithm.title), [one for one in _scored(run, test) if one[3].confusion]
     rows = [
         [silo, heads[method], name, *(f"{n:,}" for n in cells)]
@@ -225,10 +225,10 @@ def _confusions(run: Run, test: Test) -> Iterator[tuple[str, Table]]:
     classes = scored[-1][1].classes if scored else {}
     if rows and len(classes) <= _MOST_CLASSES:
         columns = ["Silo", "Model", "True class", *(f"predicted: {name}" for name in classes)]
-        yield f"Confusion matrices on {_ON[test]}", Table(columns, rows, words=3)
+        yield f"Confusion matrices on {_ON[test]}", PageTable(columns, rows, words=3)
 
 
-def _calibration(run: Run, test: Test) -> Iterator[Figure]:
+def _calibration(run: RunSummary, test: Test) -> Iterator[Figure]:
     """The reliability diagram of the co-trained models, of the first silos where there are many."""
     scored = [one for one in _scored(run, test) if one[2] == "federated" and one[3].calibration]
     curves = {silo: model.calibration for silo, _, _, model in scored}
@@ -261,12 +261,12 @@ def _calibration(run: Run, test: Test) -> Iterator[Figure]:
         f"dashed line.{few}",
         traces,
         layout("stated probability", "observed share", {"range": [0, 1]}, {"range": [0, 1]}),
-        Table(["Silo", "Bin", "n", "stated", "observed"], rows, words=2),
+        PageTable(["Silo", "Bin", "n", "stated", "observed"], rows, words=2),
         height=380,
     )
 
 
-def follow_up(run: Run) -> Section:
+def follow_up(run: RunSummary) -> Section:
     """Kaplan and Meier's curves by predicted grade, one figure for each silo; empty for other outcomes."""
     figures, columns = [], run.outcome.follow_up
     own = [(row.silo, row.tests["own"].models.get("federated")) for row in run.scores if "own" in row.tests]
@@ -284,7 +284,7 @@ def follow_up(run: Run) -> Section:
             "Kaplan and Meier's estimate. Curves of a model that ranks well lie in the order of the grades.",
             traces,
             layout(columns.time, "share without event", {"rangemode": "tozero"}, {"range": [0, 1.02]}),
-            Table(
+            PageTable(
                 ["Grade", "n", "events", "share at the end"],
                 [[str(one.grade), f"{one.n:,}", f"{one.events:,}", formatted(one.share[-1])] for one in grades],
             ),
@@ -294,7 +294,7 @@ def follow_up(run: Run) -> Section:
     return Section("follow-up", "Follow-up by predicted grade", figures, notes=few)
 
 
-def consensus(run: Run) -> Section:
+def consensus(run: RunSummary) -> Section:
     """Agreement of labels or distance of values by silo; a table of how the consensus changed."""
     course, words = run.course, words_of(run.kind)
     near, decided = words.near, words.decided
@@ -322,11 +322,11 @@ def consensus(run: Run) -> Section:
     about = [decided.churn] if np.nansum(course.run["churn"]) else []
     about += [decided.balance] if classes else []
     about += [f"{found[:1].upper()}{found[1:]}." for found in (run.certificate, run.scores_of_all) if found]
-    tables = [("The consensus round by round", Table(columns, rows, words=0))] if len(columns) > 1 else []
+    tables = [("The consensus round by round", PageTable(columns, rows, words=0))] if len(columns) > 1 else []
     return Section("consensus", "Consensus", figures, tables, about)
 
 
-def privacy(run: Run) -> Section:
+def privacy(run: RunSummary) -> Section:
     """Epsilon spent, by the ledgers or the result."""
     if run.spending is None:
         return Section("privacy", "Privacy", notes=["The cost is known when the run has ended."])
@@ -338,10 +338,11 @@ def privacy(run: Run) -> Section:
         for row in run.spending.rows
     ]
     columns = ["Silo", "Protects each", "Accountant", "Epsilon spent", "Budget", "Delta"]
-    return Section("privacy", "Privacy", tables=[("Epsilon spent", Table(columns, rows, 3))], notes=[run.spending.note])
+    tables = [("Epsilon spent", PageTable(columns, rows, 3))]
+    return Section("privacy", "Privacy", tables=tables, notes=[run.spending.note])
 
 
-def silos(run: Run) -> Section:
+def silos(run: RunSummary) -> Section:
     """Failures, gains, trust and other opinions of the consensus about each silo."""
     course, tables = run.course, []
     if not len(course):
@@ -353,18 +354,18 @@ def silos(run: Run) -> Section:
         [silo, reason, f"{min(found)}–{max(found)}" if len(found) > 1 else str(found[0]), str(len(found))]
         for (silo, reason), found in sorted(rounds.items())
     ]
-    tables.append(("Silos that did not count", Table(["Silo", "Why", "In rounds", "How often"], rows, words=3)))
+    tables.append(("Silos that did not count", PageTable(["Silo", "Why", "In rounds", "How often"], rows, words=3)))
     columns = ["Silo", "Learner", "Weight of others' labels", "Model", "Why", "Own test records"]
-    tables.append(("Use of the consensus by each silo", Table(columns, run.gains.rows, words=6)))
+    tables.append(("Use of the consensus by each silo", PageTable(columns, run.gains.rows, words=6)))
     last, trust = run.trust
     rows = [[silo, *(f"{value:.3f}" for value in row)] for silo, row in trust.items()]
-    tables.append((f"Trust after round {last}", Table(["Silo trusts", *trust], rows)))
+    tables.append((f"Trust after round {last}", PageTable(["Silo trusts", *trust], rows)))
     if not trust:
         names = list(dict.fromkeys(name for of in course.quality.values() for name in of))
         known = [(silo, course.quality[silo]) for silo in course.silos if silo in course.quality]
         rows = [[silo, *(f"{of.get(name, math.nan):.3f}" for name in names)] for silo, of in known]
         columns = ["Silo", *(name.replace("_", " ") for name in names)]
-        tables.append(("Quality of each silo, as the consensus estimates it", Table(columns, rows)))
+        tables.append(("Quality of each silo, as the consensus estimates it", PageTable(columns, rows)))
     wrong = [*of_sums((absence.round, absence.reason) for absence in course.absences)]
     none = [] if course.absences else ["No failures: every silo counted in every round."]
     return Section(
@@ -372,16 +373,16 @@ def silos(run: Run) -> Section:
     )
 
 
-def data(run: Run) -> Section:
+def data(run: RunSummary) -> Section:
     """Table 1 by site."""
     table = run.table_one
     rows = [[row.column, *cells_of(row, table.silos)] for row in table.ordered]
     columns = ["Column", *(silo or "public" for silo in table.silos), "Largest SMD"]
-    tables = [(caption(table), Table(columns, rows, words=len(columns) - 1))] if rows else []
+    tables = [(caption(table), PageTable(columns, rows, words=len(columns) - 1))] if rows else []
     return Section("data", "Data by site", tables=tables, notes=[NOTE] if rows else [])
 
 
-def settings(run: Run) -> Section:
+def settings(run: RunSummary) -> Section:
     """The exact run config, first what is not the default, and versions."""
     defaults = RunConfig.defaults()
     every = sorted(run.config.to_flower().items(), key=lambda item: item[1] == defaults.get(item[0]))
@@ -395,8 +396,8 @@ def settings(run: Run) -> Section:
         *((f"{name} (version)", version) for name, version in run.versions.items()),
     ]
     tables = [
-        ("Data and versions", Table(["Key", "Value"], facts, words=2)),
-        ("Settings", Table(["Key", "Value", "Default or set"], rows, words=3)),
+        ("Data and versions", PageTable(["Key", "Value"], facts, words=2)),
+        ("Settings", PageTable(["Key", "Value", "Default or set"], rows, words=3)),
     ]
     return Section("settings", "Settings and versions", tables=tables)
 

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
@@ -23,8 +22,11 @@ from fedct_flwr.privacy.budget import ALL_SILOS, DATA_SET, SILOS_TOGETHER, Priva
 from fedct_flwr.runs.records import certificate, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, Test, means, read
+from fedct_flwr.text.kinds import words_of
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
-from fedct_flwr.wire.kinds import HARD, kind_for
+from fedct_flwr.wire.kinds import HARD
+from fedct_flwr.wire.numbers import kind_for
+from fedct_flwr.wire.sums import NOISY_SUMS, SUMS
 
 _OF_RUN: Final = ("queried", "abstained", "agreement", "churn", "distance", "moved", "balanced_accuracy")
 _OF_SILO: Final = (
@@ -42,7 +44,7 @@ class Absence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class RoundHistory:
     """All rounds that have ended, NaN for what the log does not have; columns are named as in ``rounds.jsonl``.
 
     ``number`` and each column of ``run`` are ``(rounds,)``, each of ``silo`` is ``(rounds, silos)``, ``classes`` is
@@ -72,7 +74,7 @@ class Course:
         return bool(np.isfinite(self.run["queried"]).any())
 
 
-def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[str]) -> Course:
+def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[str]) -> RoundHistory:
     """The log so far. Raises RunError for a damaged one."""
     records = folder.rounds()
     with _damage(folder.round_log().damaged()):
@@ -86,7 +88,7 @@ def read_course(folder: RunFolder, silos: Sequence[SiloName], classes: Sequence[
             values = [finite(value) for row in rows for value in row]
             return np.array(values, dtype=np.float64).reshape(len(records), len(columns))
 
-        return Course(
+        return RoundHistory(
             silos=names,
             number=np.array([record["round"] for record in records], dtype=np.int64),
             run={name: table(([_value(record, name)] for record in records), [name])[:, 0] for name in _OF_RUN},
@@ -152,7 +154,7 @@ class Gains(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-class Run:
+class RunSummary:
     """The run in a folder, as it is by now. Raises RunError for no run, one of a newer version, or a damaged file.
 
     ``global_scores`` are balanced accuracies on the pooled test set, of models that are no silo's; ``leaves`` says in
@@ -292,3 +294,14 @@ def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = DATA_SET) 
 
     budget = budget_of(config.privacy_settings(config.asked_about(folder.num_public)))
     return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget, data_set) for silo in folder.silos]
+
+
+def what_leaves(config: RunConfig, quantity: str) -> str:
+    """Describe in plain words what leaves a silo. ``quantity``: the number that is predicted (empty: classes)."""
+    algorithm, scores = find_algorithm(config), " and test scores" if config.report_scores else ""
+    if algorithm.kind is None:
+        return f"{algorithm.leaves}{scores}"
+    kind = algorithm.kind if algorithm.kind.added else kind_for(algorithm.kind, quantity)
+    # Where silos only add their answers, and perhaps shares of noise.
+    sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
+    return f"{words_of(sums.get(kind.name, kind)).shared}{scores}"

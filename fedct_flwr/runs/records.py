@@ -18,6 +18,8 @@ from fedct_flwr.runs.run_folder import RUN_FAILED, RunFolder
 from fedct_flwr.text.printable import count, cut, logger, printable
 from fedct_flwr.types import FedctError, RunError, SiloName
 
+GLOBAL_MODEL: Final = "global_model"
+"""Where ``result.json`` has what is known of the global model."""
 IN_WRONG_SUM: Final = "it is in a secure sum that honest silos cannot have made"
 """Why no silo of such a sum counts: one of them does not follow the protocol, and the sum cannot tell which."""
 

@@ -43,7 +43,7 @@ from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, V
 
 if TYPE_CHECKING:
     # Loads what reads tables.
-    from fedct_flwr.consensus.counting import State, Trust
+    from fedct_flwr.consensus.counting import State, TrustMatrix
     from fedct_flwr.datasets.schema import Outcome
 
 LOCK: Final = ".lock"
@@ -230,7 +230,7 @@ class RunFolder:
         for listener in self._listeners:
             listener(record)
 
-    def append_trust(self, server_round: int, trust: "Trust") -> None:
+    def append_trust(self, server_round: int, trust: "TrustMatrix") -> None:
         """Add a line to ``trust.jsonl``, with 4 significant digits."""
         matrix = [[float(f"{value:.4g}") for value in row] for row in trust.matrix]
         self._append(_TRUST, {"round": server_round, "silos": list(trust.silos), "matrix": matrix})

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.stats import linregress, rankdata, t
 
 from fedct_flwr.scoring import Predictor, r_squared_of
-from fedct_flwr.scoring.calibration import intercept_and_slope
 from fedct_flwr.scoring.intervals import (
     LEVEL,
     UNKNOWN,
@@ -20,6 +19,7 @@ from fedct_flwr.scoring.intervals import (
     proportion,
     wilson,
 )
+from fedct_flwr.scoring.recalibration import intercept_and_slope
 from fedct_flwr.types import LABEL_DTYPE, Answers, Examples, Features, HardLabels, TrainingError, Values
 
 _Floats: TypeAlias = NDArray[np.float64]

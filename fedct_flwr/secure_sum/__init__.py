@@ -9,23 +9,13 @@ if TYPE_CHECKING:
     from fedct_flwr.secure_sum.faults import Fault, SumRefused
     from fedct_flwr.secure_sum.silo import SumClient, refusal, remind, to_bytes
     from fedct_flwr.secure_sum.simulated import simulated_key, simulated_terms
-    from fedct_flwr.secure_sum.terms import Terms, sum_modulo
+    from fedct_flwr.secure_sum.terms import SumTerms, sum_modulo
     from fedct_flwr.secure_sum.votes import BITS, opened, shape_of_records, shape_of_votes, summand
 
 __all__ = [
-    "BITS", "Fault", "SumClient", "SumCoordinator", "SumRefused", "Terms", "begin_session", "opened", "refusal",
+    "BITS", "Fault", "SumClient", "SumCoordinator", "SumRefused", "SumTerms", "begin_session", "opened", "refusal",
     "remind", "shape_of_records", "shape_of_votes", "simulated_key", "simulated_terms", "sum_modulo",
     "sum_securely", "summand", "to_bytes",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "coordinator": ("SumCoordinator", "begin_session", "sum_securely"),
-        "faults": ("Fault", "SumRefused"),
-        "silo": ("SumClient", "refusal", "remind", "to_bytes"),
-        "simulated": ("simulated_key", "simulated_terms"),
-        "terms": ("Terms", "sum_modulo"),
-        "votes": ("BITS", "opened", "shape_of_records", "shape_of_votes", "summand"),
-    },
-)
+__getattr__ = importing(__name__)

@@ -19,7 +19,7 @@ from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.masks import Masked, derive, pair_root
 from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
 from fedct_flwr.secure_sum.shares import SHARE_SIZE, restore
-from fedct_flwr.secure_sum.terms import KEY_SIZE, Shape, Terms, listed
+from fedct_flwr.secure_sum.terms import KEY_SIZE, Shape, SumTerms, listed
 from fedct_flwr.types import SiloName
 
 Requests: TypeAlias = dict[SiloName, bytes]
@@ -47,14 +47,14 @@ class _Sum:
     summands: tuple[int, ...]
     name: bytes
     deals: dict[int, m.Deal]
-    answers: dict[int, m.Answer] = field(default_factory=dict)
+    answers: dict[int, m.MaskedAnswer] = field(default_factory=dict)
     survivors: tuple[int, ...] = ()
 
 
 class SumCoordinator:
     """Sets up sessions and runs sums, one at a time. Raises SumRefused; then the next sum may be asked for."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: SumTerms) -> None:
         self._terms = terms
         self._session = b""
         self._roster = b""
@@ -224,12 +224,12 @@ class SumCoordinator:
         pair_root(X25519PrivateKey.generate(), member.public, self._session)
         return member
 
-    def _deal_alone(self, place: int, data: bytes) -> m.Answer:
-        return m.Answer.decode(data, self._others(place), None)
+    def _deal_alone(self, place: int, data: bytes) -> m.MaskedAnswer:
+        return m.MaskedAnswer.decode(data, self._others(place), None)
 
-    def _answer(self, current: _Sum, place: int, data: bytes) -> m.Answer:
+    def _answer(self, current: _Sum, place: int, data: bytes) -> m.MaskedAnswer:
         shape = current.shape if place in current.summands else None
-        return m.Answer.decode(data, self._others(place), shape)
+        return m.MaskedAnswer.decode(data, self._others(place), shape)
 
     def _signature(self, current: _Sum, place: int, data: bytes) -> bytes:
         reader = Reader(data)

@@ -155,7 +155,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Answer:
+class MaskedAnswer:
     """A silo's masked vector with a tag for each other silo, and its deal of the next sum, which others only send."""
 
     deal: Deal

@@ -20,12 +20,12 @@ from fedct_flwr.secure_sum.dealing import Seeds, deal, opened_shares, pair_seed,
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.masks import Masked, derive, pair_root
 from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
-from fedct_flwr.secure_sum.terms import Shape, Terms
+from fedct_flwr.secure_sum.terms import Shape, SumTerms
 from fedct_flwr.types import FedctError, SiloName
 
 _NO_SESSION: Final = Header(Step.REFUSED, bytes(m.SESSION_SIZE))
 
-Shares: TypeAlias = tuple[bytes, bytes]
+SharePair: TypeAlias = tuple[bytes, bytes]
 """A share of a self-mask's seed and one of the key that wraps the pairwise seeds, of the same dealer."""
 
 
@@ -47,7 +47,7 @@ class Sum:
     shape: Shape
     name: bytes
     summands: tuple[int, ...]
-    shares: dict[int, Shares]
+    shares: dict[int, SharePair]
     list_signed: tuple[int, ...] | None = None
 
 
@@ -75,7 +75,7 @@ class Session:
 class SumClient:
     """A silo that takes part in secure sums, by ``name`` and ``key`` of the study folder and its approved ``terms``."""
 
-    def __init__(self, name: SiloName, key: Ed25519PrivateKey, terms: Terms) -> None:
+    def __init__(self, name: SiloName, key: Ed25519PrivateKey, terms: SumTerms) -> None:
         if terms.keys.get(name) != key.public_key().public_bytes_raw():
             raise SumRefused(Fault.ROSTER)
         self._name = name
@@ -185,7 +185,7 @@ class SumClient:
             tags = {other: tag(root, own, other, name) for other, root in session.roots.items()}
         session.last, session.replies = number, {}
         session.current = Sum(number, ask.shape, name, ask.summands, shares)
-        body = m.Answer(self._dealt(session, number + 1), masked, tags).encode()
+        body = m.MaskedAnswer(self._dealt(session, number + 1), masked, tags).encode()
         return self._signed(session, Header(Step.MASKED, session.name, number), body)
 
     def _masked(self, session: Session, seeds: Seeds, vector: NDArray[np.uint64], ask: m.Ask, name: bytes) -> bytes:

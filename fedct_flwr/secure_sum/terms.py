@@ -29,7 +29,7 @@ SUBJECT_SIZE: Final = 32
 
 
 @dataclass(frozen=True)
-class Terms:
+class SumTerms:
     """The terms of a run's sums: each silo takes them from its study folder, never from the coordinator.
 
     ``keys`` holds each silo's Ed25519 public key (32 bytes). No sum of fewer than ``min_summands`` silos is opened, and

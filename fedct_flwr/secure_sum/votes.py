@@ -13,7 +13,7 @@ from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import Refusal, Refused, VoteCounts, Votes
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
-from fedct_flwr.wire.kinds import NoisySum, Summed
+from fedct_flwr.wire.sums import NoisySum, Summed
 
 BITS_OF_VOTES: Final = 8
 """Bits of each number, enough for a sum of 100 silos."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         together_in,
         with_noise,
     )
+    from fedct_flwr.silo.numbers import with_numbers, with_shares
     from fedct_flwr.silo.own import judgment_of, own_context, read_once, real_site
     from fedct_flwr.silo.personal import Judgment, facts_of
     from fedct_flwr.silo.release import (
@@ -31,30 +32,15 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.simulated import run_folder_of, simulated_context, simulated_silo
     from fedct_flwr.silo.simulated_sums import refused_sum, sums_at
     from fedct_flwr.silo.summing import Ready
+    from fedct_flwr.silo.warm_up import warm_up_alone
+    from fedct_flwr.silo.weights import train_on
 
 __all__ = [
     "Answering", "Judgment", "NoiseAdder", "Purse", "Ready", "Release", "account_of", "approve_budget",
     "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of", "noisy_counts",
     "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
     "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in",
-    "with_noise",
+    "train_on", "warm_up_alone", "with_noise", "with_numbers", "with_shares",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "noisy_sum": (
-            "NoiseAdder", "charge_simulated", "count_plan", "drawn_set", "noisy_counts", "noisy_gradient",
-            "plan_of", "together_in", "with_noise",
-        ),
-        "own": ("judgment_of", "own_context", "read_once", "real_site"),
-        "personal": ("Judgment", "facts_of"),
-        "release": (
-            "Answering", "Purse", "Release", "account_of", "approve_budget", "by_students", "own_budget",
-            "settings_digest",
-        ),
-        "simulated": ("run_folder_of", "simulated_context", "simulated_silo"),
-        "simulated_sums": ("refused_sum", "sums_at"),
-        "summing": ("Ready",),
-    },
-)  # fmt: skip
+__getattr__ = importing(__name__)

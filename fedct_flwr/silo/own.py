@@ -77,7 +77,7 @@ def own_context(here: OwnSilo, context: Context) -> SiloContext:
         # Which of its own models a network goes on from: Flower knows a resumed run as another.
         resumes=context.run_config.get("resume") is True,
         sends_scores=own.policy.metrics and context.run_config.get("report-scores") is True,
-        hands_out_weights=False,
+        simulated=False,
         release_of=_own_release(own, site) if own.privacy.enabled else None,
         before=model_before(own, site),
         judgment=judgment_of(own, site.terms.study),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
+from fedct_flwr import silo
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Probabilistic, Resumable, Saveable
@@ -22,7 +23,6 @@ from fedct_flwr.scoring.intervals import Verdict, verdict
 from fedct_flwr.scoring.recalibration import FEWEST, RANKS, Recalibration
 from fedct_flwr.silo.answers import answer, safeguard_of
 from fedct_flwr.silo.site import SITES_KEPT, WRITING, LocalState, SiloContext, Site, set_back
-from fedct_flwr.silo.warm_up import warm_up
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction
@@ -271,7 +271,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
     }
 
 
-class Subject(NamedTuple):
+class DecisionKey(NamedTuple):
     """Subject of a decision: one of Flower's runs, the settings of the model, the public set, the silo's records."""
 
     run_id: int
@@ -286,7 +286,7 @@ class Subject(NamedTuple):
         return {"run": self.run_id, "model": self.model_digest.hex(), "public": public, "records": records}
 
 
-def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
+def write_decision(path: Path, subject: DecisionKey, decision: Decision) -> None:
     """Write a decision. Raises OSError."""
     trust = decision.trust
     labels = base64.b64encode(decision.targets.astype(_STORED).tobytes()).decode()
@@ -300,7 +300,7 @@ def write_decision(path: Path, subject: Subject, decision: Decision) -> None:
     write_atomically(path, json.dumps({**subject.facts(), **decided}).encode())
 
 
-def read_decision(path: Path, subject: Subject, round_: int, *, resumed: bool) -> Decision | None:
+def read_decision(path: Path, subject: DecisionKey, round_: int, *, resumed: bool) -> Decision | None:
     """The decision in the file, if it is on this subject and not from a later round, else None.
 
     In a ``resumed`` run the run's number may differ, as Flower gives it another one. A damaged file counts as none.
@@ -338,20 +338,21 @@ class Personal:
             context.site,
             context.state,
             context.model_digest.hex()[:16],
-            real=not context.hands_out_weights,
+            real=not context.simulated,
             keeps=context.model is not None,
         )
         self._taken_over = False
         public = context.site.terms.public_fingerprint
-        self._subject = Subject(run_id, context.model_digest, public, context.site.private)
+        self._subject = DecisionKey(run_id, context.model_digest, public, context.site.private)
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""
         learner, state = self._site.learner, _State.read(self._context.state.get(self._name))
         resumed = self._context.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._context.model_digest else None
-        if set_back(learner, mine or None, self._context.model if resumed else None):
-            warm_up(self._site, promised=bool(question.instruction.noise or self._context.release))
+        fresh = set_back(learner, mine or None, self._context.model if resumed else None)
+        if fresh and isinstance(learner, Resumable):
+            silo.warm_up_alone(self._site, promised=bool(question.instruction.noise or self._context.release))
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr import labelers, secure_sum, silo
+from fedct_flwr import labelers, secure_sum, silo, wire
 from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire.codec import encode_reply
 from fedct_flwr.wire.content import Reply
-from fedct_flwr.wire.kinds import NOTHING, Gradients, NoisySum, OnlyReady, Summed
+from fedct_flwr.wire.kinds import NOTHING
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
@@ -33,7 +33,7 @@ def answer(payload: bytes, context: "SiloContext", run_id: int) -> tuple[bytes, 
     question would tell more than one. The same instruction in another of Flower's runs, as after a resume, is the same
     question: this run takes over the answer, and where the learner stood after it.
     """
-    answers, personal = Answers(context.state), Personal(context, run_id)
+    answers, personal = KeptAnswers(context.state), Personal(context, run_id)
     question = Question.asked(payload, context)
     instruction, kind = question.instruction, question.kind
     learns = kind.own_model and not instruction.adds_noise
@@ -41,7 +41,7 @@ def answer(payload: bytes, context: "SiloContext", run_id: int) -> tuple[bytes, 
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
     # is one that waits for a sum: what is approved now would not be what is added.
-    as_now = context.release_of is not None or isinstance(kind, OnlyReady)
+    as_now = context.release_of is not None or kind.added
     mine = last and (not as_now or last.model_digest == context.model_digest)
     if last and mine and last.digest == question.digest:
         # A question of long ago that is repeated must not undo what was learned since.
@@ -69,7 +69,7 @@ def _new_reply(question: Question, context: "SiloContext", personal: Personal) -
         raise Refused(Refusal.POLICY)
     if instruction.adds_noise:
         return _added(question, context)
-    if isinstance(kind, Gradients) and context.purse_of and context.purse_of().real:
+    if kind.added and kind is wire.GRADIENTS and context.purse_of and context.purse_of().real:
         # The answer only says that the step was heard: the model learns afterwards, and whether it could stays secret.
         return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
     if not kind.own_model:
@@ -107,7 +107,7 @@ def _own_votes(question: Question, context: "SiloContext", personal: Personal, *
 def _added(question: Question, context: "SiloContext") -> bytes:
     """The reply where silos add with noise for records: what the silo adds is ready. Raises Refused, ConfigError."""
     site, instruction, kind = context.site, question.instruction, question.kind
-    if not isinstance(kind, NoisySum) or context.purse_of is None:
+    if not isinstance(kind, wire.NoisySum) or context.purse_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.joint is not None:
         vector = silo.noisy_gradient(site, instruction.joint, context.purse_of(), question.payload)
@@ -159,7 +159,7 @@ def _asked(question: Question, site: "Site", votes: HardLabels = _NO_VOTES) -> "
 def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: bool = False) -> bytes:
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site, instruction, kind = context.site, question.instruction, question.kind
-    if isinstance(kind, Summed):
+    if kind.added and isinstance(kind, wire.Summed):
         shape = secure_sum.shape_of_votes(kind, instruction, site.terms, question.subject)
         vector = secure_sum.summand(votes, instruction, site.terms)
         if instruction.noise:
@@ -168,7 +168,7 @@ def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: 
 
             vector = silo.with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
         silo.Ready(context.state).keep(vector, shape, context.runs_kept)
-    if isinstance(kind, OnlyReady):
+    if kind.added:
         votes = NOTHING
     # Test scores are of classes, or of values.
     sends = scored and context.sends_scores and not site.schema.follow_up
@@ -205,7 +205,7 @@ class Answered(NamedTuple):
         return _HEADER.pack(self.digest, self.model_digest, self.round, len(self.reply)) + self.reply
 
 
-class Answers:
+class KeptAnswers:
     """The last answers of all of Flower's runs that ever asked this silo. None is forgotten: each is a few bytes."""
 
     def __init__(self, state: "LocalState") -> None:

@@ -10,9 +10,8 @@ from flwr.app import Context
 from fedct_flwr import datasets, privacy, silo
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import SiloData
-from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.learners.base import MEETING, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.meeting import MEETING
 from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, SiloContext, Site, release_by
@@ -71,7 +70,7 @@ def simulated_context(config: RunConfig, partition_id: int, context: Context, *,
         model_digest=bytes(32),
         resumes=config.resume,
         sends_scores=config.report_scores,
-        hands_out_weights=True,
+        simulated=True,
         release_of=_simulated_release(config, site, run) if site.privacy.enabled else None,
         judgment=run.silo_judgment(site.silo) if run else None,
         runs_kept=1,

@@ -236,8 +236,8 @@ class SiloContext:
     ``model_digest`` (32 bytes) stands for the settings that decide what the model is. ``before`` is where a real silo
     keeps the model of before the study, ``judgment`` what a silo makes of the consensus. ``runs_kept``: Flower's runs
     of which ``state`` keeps where the learner stood. ``sends_scores``: whether test scores go on replies.
-    ``hands_out_weights``: in simulation only. ``release_of`` makes what answers instead of the personal model or the
-    bare students; None without a protection.
+    ``simulated``: of a simulation, where alone weights may leave. ``release_of`` makes what answers instead of the
+    personal model or the bare students; None without a protection.
     """
 
     site: Site
@@ -246,7 +246,7 @@ class SiloContext:
     model_digest: bytes
     resumes: bool
     sends_scores: bool
-    hands_out_weights: bool
+    simulated: bool
     release_of: "Callable[[Answering], Release] | None" = None
     before: Path | None = None
     judgment: Path | None = None

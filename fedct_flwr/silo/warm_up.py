@@ -33,7 +33,7 @@ _STEPS: Final = 20
 """Minibatches between two looks at least: after fewer, losses hardly differ."""
 
 
-def warm_up(site: "Site", *, promised: bool) -> None:
+def warm_up_alone(site: "Site", *, promised: bool) -> None:
     """Train a site's fresh network on private records alone, before the round that its first answer follows.
 
     With ``auto``, the optimizer then begins again, so silos' networks have taken as many steps and can be stacked.

@@ -92,7 +92,7 @@ def train_on(content: RecordDict, context: "SiloContext", run_id: int) -> Record
     Raises Refused (WEIGHTS) for a real silo or a learner without weights, and TrainingError.
     """
     site, state, learner = context.site, context.state, context.site.learner
-    if not (context.hands_out_weights and isinstance(learner, Correctable)):
+    if not (context.simulated and isinstance(learner, Correctable)):
         raise Refused(Refusal.WEIGHTS)
     begun, control = without_control(to_weights(content.array_records[ARRAYS]))
     drift = drift_of(content.config_records[CONFIG], control, learner.reach)

@@ -22,14 +22,13 @@ from rich.table import Table
 
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.datasets.partition import IID, Dirichlet
 from fedct_flwr.evaluation.references import methods_of
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
-from fedct_flwr.simulation.silos import divided
+from fedct_flwr.simulation.silos import divided, is_partition
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.types import ConfigError, FedctError, LearnerError, RunError, SiloName
@@ -383,7 +382,7 @@ def repeat(
     Raises what ``simulate`` does, and ConfigError for fewer than two repeats.
     """
     seeds = planned_seeds(repeats, seed, seeds_to_go_on_with(Path(resume)) if resume else ())
-    if isinstance(split := arguments.get("partition"), IID | Dirichlet):
+    if is_partition(split := arguments.get("partition")):
         # All seeds are about the same silos.
         label = arguments.get("time") or arguments.get("label", "")
         silos, public, label = divided(silos, public, label, split, seeds[0])

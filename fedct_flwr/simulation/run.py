@@ -8,43 +8,30 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
-from fedct_flwr import datasets, learners, models, report, survival
+from fedct_flwr import datasets, evaluation, report, simulation
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.datasets.tables import encode
-from fedct_flwr.evaluation import scoreboard
-from fedct_flwr.evaluation.references import kept_model
 from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, Test, notes
-from fedct_flwr.scoring.assessment import Labels, predict
-from fedct_flwr.scoring.intervals import UNKNOWN
-from fedct_flwr.scoring.subgroups import subgroups
-from fedct_flwr.simulation.silos import as_array, named, table_of
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, RunError, SiloName
+from fedct_flwr.types import ConfigError, RunError, SiloName
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets import FederatedDataset
-    from fedct_flwr.datasets.schema import Schema
-    from fedct_flwr.learners.base import Learner
-    from fedct_flwr.scoring.recalibration import Recalibration
     from fedct_flwr.simulation.comparing import Comparison
+    from fedct_flwr.simulation.silo_model import SiloModel
 
 _WIDTH = 160
 _AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font-family:monospace">{code}</pre>'
@@ -79,88 +66,6 @@ class RichRepr(ABC):
 DataFrame: TypeAlias = Any
 """One of pandas, which nothing else here needs."""
 _UNFINISHED: Final = "unfinished"
-
-
-class SiloModel:
-    """A trained learner that reads tables and answers in the study's own names, for scikit-learn's tools an estimator.
-
-    ``learner`` is the learner itself, for features as numbers and classes by their positions in ``schema.classes``.
-    ``recalibration`` makes chances of its probabilities; None where they are ranks.
-    """
-
-    def __init__(
-        self, learner: "Learner", schema: "Schema", label: str = "", recalibration: "Recalibration | None" = None
-    ) -> None:
-        self.learner, self.schema, self._label, self.recalibration = learner, schema, label, recalibration
-
-    def predict(self, records: Any) -> NDArray[Any]:
-        """The class of each record, or its value, ``(n,)``.
-
-        ``records`` are a DataFrame with the columns that the silos have, an array ``(n, features)`` with the same cells
-        in the silos' order, or a folder of images, which come by name.
-        Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
-        """
-        X = self._features(records)
-        # Most learners refuse to say anything of nothing.
-        return self.schema.outcome.as_written(self.learner.predict(X) if len(X) else np.zeros(0, dtype=LABEL_DTYPE))
-
-    def predict_proba(self, records: Any) -> NDArray[np.float64]:
-        """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
-        X = self._features(records)
-        found = models.Recalibrated(self.learner, self.recalibration).probabilities(X, len(self.schema.classes))
-        if found is None:
-            raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
-        probabilities: NDArray[np.float64] = found
-        return probabilities
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The classes in the order of ``predict_proba``, as ``predict`` writes them."""
-        return self.schema.outcome.as_written(np.arange(len(self.schema.classes), dtype=LABEL_DTYPE))
-
-    def score(self, records: Any, outcomes: Any) -> float:
-        """The accuracy on records of these classes ``(n,)``, R² on values, or concordance on a pair (times, events)."""
-        if self.schema.follow_up:
-            time, event = (np.asarray(column) for column in outcomes)
-            return survival.concordance(survival.Times(time, event == 1), self.predict(records)).value
-        measure = r2_score if self.schema.outcome.number else accuracy_score
-        return float(measure(np.asarray(outcomes), self.predict(records)))
-
-    def chances(self, records: Any, horizons: Sequence[float]) -> NDArray[np.float64]:
-        """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes."""
-        if not isinstance(self.learner, learners.SurvivalLearner):
-            raise DataError("the model is not of time to an event: use predict_proba")
-        return self.learner.risks(self._features(records), tuple(horizons))
-
-    def fit(self, records: Any, outcomes: Any) -> Self:
-        """Raise ConfigError: scikit-learn's tools look for a method of this name, and a run's model is trained."""
-        raise ConfigError("a run's model is trained already: simulate() trains another")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Tags:
-        kind: Literal["classifier", "regressor"] = "regressor" if self.schema.outcome.number else "classifier"
-        return Tags(kind, TargetTags(required=True), classifier_tags=ClassifierTags(), regressor_tags=RegressorTags())
-
-    def __repr__(self) -> str:
-        trained = getattr(self.learner, "parts", (None, self.learner))[1]
-        return f"SiloModel({trained!r})"
-
-    def _features(self, records: Any) -> Features:
-        columns, form = self.schema.columns, self.schema.images
-        if form and isinstance(records, str | Path):
-            return datasets.read_images(datasets.images_in(Path(records)), *form)
-        if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
-            if records.dtype.kind in "biuf" and not any(column.categories or column.text for column in columns):
-                return as_array(records)
-            # The positions of categories are no values that a caller knows.
-            records = named(records, [column.name for column in columns], "the table of records")
-        table = table_of(records, "the table of records")
-        outcome = {self._label, self.schema.follow_up.event if self.schema.follow_up else ""}
-        if answers := outcome.intersection(table.column_names):
-            table = table.drop_columns([*answers])
-        return encode(table, columns, "the table of records")
 
 
 class Run(RichRepr):
@@ -255,24 +160,7 @@ class Run(RichRepr):
         Groups of fewer than ten events are together in ``others``. Needs pandas. Raises like ``models``, and DataError
         for a column that is no feature: ``fedct evaluate --by`` takes any column of a table.
         """
-        schema, lines = self.dataset.schema, []
-        if schema.follow_up:
-            raise DataError(
-                "scores by group are of classes and numbers, and this run is of time to an event: use scores"
-            )
-        labels = Labels(len(schema.classes), schema.positive(self.config.positive_class))
-        for silo in self.dataset.silos:
-            records = self.dataset.test if test == "pooled" else silo.test
-            of = schema.values(column, records.X)
-            if (model := self.models.get(silo.name)) is None or not records.size:
-                continue
-            predicted = predict(models.Recalibrated(model.learner, model.recalibration), records.X, labels)
-            for group in subgroups(records, predicted, of, labels).groups:
-                counts = {"silo": silo.name, "group": group.group, "n": group.n, "events": group.events}
-                for name, found in group.metrics.items():
-                    gaps = {f"gap_{key}": value for key, value in asdict(group.gaps.get(name, UNKNOWN)).items()}
-                    lines.append({**counts, "metric": name, **asdict(found), **gaps})
-        return frame(lines, "silo")
+        return frame(simulation.by_group(self, column, test), "silo")
 
     @property
     def notes(self) -> list[str]:
@@ -307,7 +195,7 @@ class Run(RichRepr):
         return self._dataset or datasets.load(self.config)
 
     @cached_property
-    def models(self) -> Mapping[SiloName, SiloModel]:
+    def models(self) -> Mapping[SiloName, "SiloModel"]:
         """The model that each silo ended with, where the run has kept it.
 
         Raises like ``dataset``, and LearnerError for a learner of a package that ``read_run`` was not told to trust.
@@ -323,23 +211,21 @@ class Run(RichRepr):
         """
         report.check_extra()
         target = Path(path or self.path / report.NAME)
-        report.write_report(report.Run(self.path), target)
+        report.write_report(report.RunSummary(self.path), target)
         return target
 
     def compare(self, *others: "Run") -> "Comparison":
         """Rank others and this run by their means over the silos. Raises ConfigError for runs about other data."""
-        from fedct_flwr.simulation.comparing import compared, groups_of
+        return simulation.compared(simulation.groups_of([self, *others]))
 
-        return compared(groups_of([self, *others]))
-
-    def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
+    def _models(self) -> Iterator[tuple[SiloName, "SiloModel"]]:
         if self._packages is not None:
             check_from_file(self.config.learner_names, self._packages, self.path)
-        judged = scoreboard.judgments(self._folder, self.silos)
+        judged = evaluation.judgments(self._folder, self.silos)
         for position, silo in enumerate(self.dataset.silos):
-            if kept := kept_model(self.config, self.dataset, position, self._folder):
+            if kept := evaluation.kept_model(self.config, self.dataset, position, self._folder):
                 how = judged[silo.name].recalibration if silo.name in judged else None
-                yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column, how)
+                yield silo.name, simulation.SiloModel(kept, self.dataset.schema, self.config.label_column, how)
 
     @property
     def _result(self) -> dict[str, Any]:
@@ -356,7 +242,7 @@ class Run(RichRepr):
 
     def _table(self) -> Table | None:
         rows = self.rows
-        return scoreboard.table(rows, self.config, self._folder) if rows else None
+        return evaluation.table(rows, self.config, self._folder) if rows else None
 
 
 def read_run(path: Path | str, packages: Collection[str] = ()) -> Run:

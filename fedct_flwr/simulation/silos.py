@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fedct_flwr import datasets, drawing, learners
+from fedct_flwr import datasets, learners
 from fedct_flwr.config.run import MEMORY
 from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets.from_tables import Tables
@@ -36,7 +36,10 @@ from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, LearnerError, SiloName
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from fedct_flwr.datasets.partition import IID, Dirichlet
+    from fedct_flwr.drawing.drawn import Drawn
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
 """A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a
@@ -56,7 +59,7 @@ class Data(NamedTuple):
 def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None = None) -> Data:
     """Read the arguments of ``simulate()``. Raises ConfigError or DataError."""
     found = _data_of(silos, public, label, tests)
-    return found._replace(settings=found.settings | public.settings()) if isinstance(public, drawing.Drawn) else found
+    return found._replace(settings=found.settings | public.settings()) if is_drawn(public) else found
 
 
 def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None) -> Data:
@@ -73,7 +76,7 @@ def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any
         raise DataError(
             f"silos is of type {type(silos).__name__}: give a table for each silo, a folder, or a data set's name"
         )
-    if public is not None and not isinstance(public, drawing.Drawn):
+    if public is not None and not is_drawn(public):
         raise ConfigError("public has no effect on a folder or a data set by name, which have their own: leave it out")
     gone = silos in GONE and not Path(silos).is_dir()
     if isinstance(silos, str) and silos != "files" and (gone or silos in LOADERS):
@@ -83,6 +86,16 @@ def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any
     if not label and not datasets.holds_images(Path(silos)):
         raise ConfigError("label is missing: name the label column of the silos' files")
     return Data({**of_folder(Path(silos)), "label-column": label})
+
+
+def is_partition(given: Any) -> "TypeIs[IID | Dirichlet]":
+    """Whether it says by itself how to divide one table, and is no name."""
+    return hasattr(type(given), "parts")
+
+
+def is_drawn(public: Any) -> "TypeIs[Drawn]":
+    """Whether it says how to draw a public set, and is no table."""
+    return hasattr(type(public), "settings")
 
 
 def divided(
@@ -141,9 +154,7 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
     held_out = {
         name: _labeled(given, label, column, f"the test table of silo {name!r}") for name, given in of_tests.items()
     }
-    found = Tables(
-        None if isinstance(public, drawing.Drawn) else table_of(public, "the public table"), tables, held_out
-    )
+    found = Tables(None if is_drawn(public) else table_of(public, "the public table"), tables, held_out)
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 

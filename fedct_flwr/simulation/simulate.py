@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 
-from fedct_flwr import datasets, privacy
+from fedct_flwr import datasets, evaluation, privacy
 from fedct_flwr.algorithms.fedct import FedCT, is_own
 from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
 from fedct_flwr.datasets.inspection.finding import gathered
-from fedct_flwr.datasets.partition import IID, Dirichlet
-from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation.run import OwnFolder, Run
-from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, learners_of, ranking
+from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, is_partition, learners_of, ranking
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.text.console import bar
 from fedct_flwr.text.console import progress as bar_of
@@ -106,7 +104,7 @@ def simulate(
     begun = _begun(resume, run_dir)
     if silos is None and begun is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
-    if isinstance(split := settings.get("partition"), IID | Dirichlet):
+    if is_partition(split := settings.get("partition")):
         silos, public, label = divided(silos, public, label, split, seed or 0)
         del settings["partition"]
     data = Data({}) if silos is None else data_of(silos, public, label, tests)
@@ -160,7 +158,7 @@ def _run(
         simulation.run(runner, monitor, keep_log=keep_log)
     for line in grouped(errors_of(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
-    simulation.score(partial(bar_of, what=scoreboard.TRAINING, visible=visible))
+    simulation.score(partial(bar_of, what=evaluation.TRAINING, visible=visible))
 
 
 def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:

@@ -10,18 +10,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from warnings import warn
 
-from fedct_flwr import datasets, drawing, flower, integrations, learners, privacy
+from fedct_flwr import datasets, drawing, evaluation, flower, integrations, learners, privacy
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets.inspection.data_set import accepted, inspect_dataset
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.inspect import Inspection
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
-from fedct_flwr.datasets.inspection.table_one import TableOne
-from fedct_flwr.evaluation import scoreboard
+from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.files import write_json
-from fedct_flwr.flower.loopback import run_in_process
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import check_from_file
@@ -130,9 +127,9 @@ class Simulation:
         if engine == "loopback":
             networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
             if not networks:
-                return partial(run_in_process, outlives=outlives)
-
-            return partial(run_in_process, train=learners.Stacks(self.config.silos_at_once).train, outlives=outlives)
+                return partial(flower.run_in_process, outlives=outlives)
+            train = learners.Stacks(self.config.silos_at_once).train
+            return partial(flower.run_in_process, train=train, outlives=outlives)
         flower.check_ray()
         return partial(flower.run_on_engine, more=variables) if variables else flower.run_on_engine
 
@@ -179,11 +176,11 @@ class Simulation:
         """
         # For small tables BLAS's threads cost more than they bring.
         with one_thread("blas"):
-            rows = scoreboard.score(self.config, self.dataset, self.folder, progress, tell)
+            rows = evaluation.score(self.config, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)
         if self.table_one.rows:
             write_json(self.folder.path / TABLE_ONE, {"rows": self.table_one.document()})
-        scoreboard.save_gains(scoreboard.who_gained(rows, self.folder, self.dataset), self.folder)
+        evaluation.save_gains(evaluation.who_gained(rows, self.folder, self.dataset), self.folder)
         if self.config.tracking == "mlflow":
             integrations.MLflow(self.folder).log_scores(rows)
         return rows

@@ -8,21 +8,12 @@ if TYPE_CHECKING:
     from fedct_flwr.survival.cox import RidgeCox
     from fedct_flwr.survival.measures import concordance
     from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
-    from fedct_flwr.survival.scores import assess_times
+    from fedct_flwr.survival.scores import GRADE_NAMES, assess_times
     from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
 
 __all__ = [
-    "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank", "concordance",
-    "follow_up", "times_of", "usual_horizon",
+    "GRADE_NAMES", "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank",
+    "concordance", "follow_up", "times_of", "usual_horizon",
 ]  # fmt: skip
 
-__getattr__ = importing(
-    __name__,
-    {
-        "cox": ("RidgeCox",),
-        "measures": ("concordance",),
-        "model": ("OwnRanking", "RiskModel", "USUAL"),
-        "scores": ("assess_times",),
-        "times": ("Times", "check_can_rank", "follow_up", "times_of", "usual_horizon"),
-    },
-)
+__getattr__ = importing(__name__)

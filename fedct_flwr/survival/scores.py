@@ -14,6 +14,8 @@ from fedct_flwr.survival.measures import at_horizon, concordance, kaplan_meier
 from fedct_flwr.survival.times import Times, times_of
 from fedct_flwr.types import Examples
 
+GRADE_NAMES: Final = tuple(str(grade) for grade in range(1, GRADES + 1))
+"""Names of the grades as classes: 1 is the lowest risk."""
 AT: Final = "_at_"
 """Between a measure's name and its horizon."""
 _FEWEST: Final = 10

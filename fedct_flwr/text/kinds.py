@@ -2,21 +2,9 @@
 
 from typing import Final, NamedTuple
 
-from fedct_flwr.wire.content import Terms
-from fedct_flwr.wire.kinds import (
-    COUNTS,
-    GRADIENTS,
-    HARD,
-    HISTOGRAMS,
-    NOISY_SUMS,
-    PATIENTS,
-    PROBABILITIES,
-    SCORES,
-    SHARES,
-    SUMS,
-    VALUES,
-    Kind,
-)
+from fedct_flwr.wire.kinds import COUNTS, HARD, Kind
+from fedct_flwr.wire.numbers import PROBABILITIES, SHARES, VALUES
+from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, NOISY_SUMS, PATIENTS, SCORES, SUMS
 
 
 class Decided(NamedTuple):
@@ -63,7 +51,7 @@ AGREEMENT: Final = Near("agreement", "agreement", ".1%")
 DISTANCE: Final = Near("distance", "off the consensus", ".4g")
 
 
-class Words(NamedTuple):
+class KindWords(NamedTuple):
     """Words for a kind: the data that leave in tables and reports (``shared``), an approval (``leaves``) and a status.
 
     ``beware`` warns a silo before it lets this kind out. ``unprotected`` is the source of a global model's labels
@@ -83,7 +71,7 @@ _UNPROTECTED_COUNTS: Final = (
     "the labels are what students at the silos voted for, who learned from models of the silos' records without noise"
 )
 _LIARS: Final = "A partner that lies can add more than its one vote, and no sum shows it"
-_OF_LABELS: Final = Words(
+_OF_LABELS: Final = KindWords(
     shared="sums of votes on public examples, from which a single silo's cannot be read",
     leaves=(
         "masked numbers that look random: one for each class of each public example that is asked about. Only the sum "
@@ -114,13 +102,13 @@ _OTHERS_NOISE: Final = (
 )
 
 WORDS: Final = {
-    HARD.name: Words(
+    HARD.name: KindWords(
         shared="labels of public examples",
         leaves="hard labels: one class for each public example that is asked about",
         in_short="labels",
         unprotected="the labels are those of the silos' own models, without noise",
     ),
-    SHARES.name: Words(
+    SHARES.name: KindWords(
         shared="labels of public examples, of whose votes all silos learn the shares",
         leaves=(
             "hard labels: one class for each public example that is asked about. Every silo is told how many of "
@@ -133,7 +121,7 @@ WORDS: Final = {
         ),
         unprotected="the labels are those of the silos' own models, without noise",
     ),
-    COUNTS.name: Words(
+    COUNTS.name: KindWords(
         shared="its students' votes on public examples",
         leaves="votes: how many of the silo's students chose each class, for each public example that is asked about",
         in_short="votes, each counted as a label",
@@ -143,7 +131,7 @@ WORDS: Final = {
         ),
         unprotected=_UNPROTECTED_COUNTS,
     ),
-    PROBABILITIES.name: Words(
+    PROBABILITIES.name: KindWords(
         shared="probabilities of the classes of public examples",
         leaves="probabilities: one for each class of each public example that is asked about",
         in_short="probabilities or values, each counted as a label",
@@ -156,7 +144,7 @@ WORDS: Final = {
         unprotected="the labels were made of the probabilities that the silos' own models give, without noise",
         decided=CLASSES,
     ),
-    VALUES.name: Words(
+    VALUES.name: KindWords(
         shared="predicted values of public examples",
         leaves="values: one number for each public example asked about, rounded to the study's grid",
         in_short="probabilities or values, each counted as a label",
@@ -175,7 +163,7 @@ WORDS: Final = {
         in_short="parts of secure sums of students' votes with noise, each number counted as a label",
         unprotected=_UNPROTECTED_COUNTS,
     ),
-    GRADIENTS.name: Words(
+    GRADIENTS.name: KindWords(
         shared="sums of gradients with noise, from which a single silo's cannot be read",
         leaves=(
             "masked numbers that look random. Only their sum over the silos that take part can be opened: a step of a "
@@ -184,7 +172,7 @@ WORDS: Final = {
         in_short="parts of secure sums of gradients with noise",
         beware=_OTHERS_NOISE.format("model"),
     ),
-    HISTOGRAMS.name: Words(
+    HISTOGRAMS.name: KindWords(
         shared="sums of counts of values with noise, from which a single silo's cannot be read",
         leaves=(
             "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
@@ -193,7 +181,7 @@ WORDS: Final = {
         in_short="parts of secure sums of counts with noise",
         beware=_OTHERS_NOISE.format("public set"),
     ),
-    PATIENTS.name: Words(
+    PATIENTS.name: KindWords(
         shared="sums of counts of patients with noise, from which a single silo's cannot be read",
         leaves=(
             "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
@@ -202,7 +190,7 @@ WORDS: Final = {
         in_short="parts of secure sums of counts of patients with noise",
         beware=_OTHERS_NOISE.format("count"),
     ),
-    SCORES.name: Words(
+    SCORES.name: KindWords(
         shared="sums of counts for scores with noise, from which a single silo's cannot be read",
         leaves=(
             "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
@@ -215,11 +203,6 @@ WORDS: Final = {
 }
 
 
-def words_of(kind: Kind) -> Words:
+def words_of(kind: Kind) -> KindWords:
     """The words for a kind of answer."""
     return WORDS[kind.name]
-
-
-def predicted(terms: Terms) -> str:
-    """The prediction's subject, in a word or two."""
-    return terms.quantity or f"{terms.num_classes} classes"

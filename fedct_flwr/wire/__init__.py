@@ -1,1 +1,25 @@
 """Messages between coordinator and silos, to the byte."""
+
+from typing import TYPE_CHECKING
+
+from fedct_flwr import importing
+
+if TYPE_CHECKING:
+    from fedct_flwr.wire.numbers import KINDS, PROBABILITIES, VALUES
+    from fedct_flwr.wire.sums import (
+        ADDED,
+        GRADIENTS,
+        NoisySum,
+        Summed,
+        in_sums,
+        kind_of_counts,
+        take_histograms,
+        take_joint,
+    )
+
+__all__ = [
+    "ADDED", "GRADIENTS", "KINDS", "PROBABILITIES", "VALUES", "NoisySum", "Summed", "in_sums", "kind_of_counts",
+    "take_histograms", "take_joint",
+]  # fmt: skip
+
+__getattr__ = importing(__name__)

@@ -12,14 +12,14 @@ from typing import Final, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from fedct_flwr import wire
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Refusal, Refused, SiloName, Votes
 from fedct_flwr.wire import content, labels_pb2
-from fedct_flwr.wire.content import NO_TERMS, Fit, Histograms, Instruction, Joint, Query, Reply, Scores, Terms
+from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Query, Reply, Scores, Terms
 from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_message, read_labels
-from fedct_flwr.wire.packing import LONGEST_CONDITION, MAX_VALUE, packed_size
+from fedct_flwr.wire.packing import MAX_VALUE, packed_size
 
 _MOST_FEATURES: Final = 4096
-_MOST_STEPS: Final = 1000
 _LONGEST_NUMBER: Final = 4
 """Bytes of a probability or a value, at most."""
 
@@ -27,50 +27,6 @@ _LONGEST_NUMBER: Final = 4
 def joint_size(terms: Terms) -> int:
     """Bytes of a step, at most."""
     return 8 * _MOST_FEATURES * terms.num_classes
-
-
-def put_joint(joint: Joint, message: labels_pb2.Instruction) -> None:
-    """Put a step into a message."""
-    *plan, weights = joint
-    for name, value in zip(Joint._fields, plan, strict=False):
-        setattr(message.joint, name, value)
-    if weights is not None:
-        message.joint.weights = weights.astype("<f8").tobytes()
-
-
-def take_histograms(message: labels_pb2.Instruction) -> Histograms | None:
-    """Take a question for counts out of a message. Raises Refused (MALFORMED) where it asks for something else too."""
-    if not message.HasField("histograms"):
-        return None
-    asked = message.histograms
-    otherwise = message.votes or message.summed or message.answer or any(map(message.HasField, ("soft", "joint")))
-    too_long = max(len(asked.where.encode()), len(asked.by.encode())) > LONGEST_CONDITION
-    # Only scores are of a model that learns targets.
-    wrong = message.HasField("targets") != asked.scores or (asked.scores and asked.where)
-    if otherwise or too_long or wrong or not asked.numbers or (asked.by and not asked.where):
-        raise Refused(Refusal.MALFORMED)
-    return Histograms(asked.study, asked.numbers, asked.where, asked.by, asked.scores)
-
-
-def take_joint(message: labels_pb2.Instruction, terms: Terms) -> Joint | None:
-    """Take a step out of a message. Raises Refused (MALFORMED) for one that no silo can take."""
-    if not message.HasField("joint"):
-        return None
-    joint = message.joint
-    fits = 1 <= joint.steps <= _MOST_STEPS and joint.records and joint.honest
-    keeps = 0 < joint.epsilon < math.inf and 0 < joint.delta < 1
-    asks_otherwise = message.votes or message.summed or message.answer or message.HasField("soft")
-    if not (fits and keeps and terms.num_classes) or asks_otherwise:
-        raise Refused(Refusal.MALFORMED)
-    weights = None
-    if joint.weights:
-        if len(joint.weights) % (8 * terms.num_classes) or message.round > joint.steps:
-            raise Refused(Refusal.MALFORMED)
-        weights = np.frombuffer(joint.weights, dtype="<f8").astype(np.float64).reshape(-1, terms.num_classes)
-        if not np.isfinite(weights).all():
-            raise Refused(Refusal.MALFORMED)
-    plan = (joint.records, joint.steps, joint.epsilon, joint.delta, joint.honest, joint.columns, joint.seed)
-    return Joint(*plan, weights)
 
 
 VERSION: Final = 1
@@ -107,10 +63,6 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(labels_message(instruction.targets, terms))
     kind.put_learning(instruction, message, terms)
-    if instruction.joint is not None:
-        put_joint(instruction.joint, message)
-    if (counts := instruction.histograms) is not None:
-        message.histograms.CopyFrom(labels_pb2.Histograms(**counts._asdict()))
     return message.SerializeToString(deterministic=True)
 
 
@@ -137,11 +89,12 @@ def _decoded(payload: bytes, terms: Terms) -> Instruction:
     asked = message.votes, message.HasField("soft"), terms
     soft = kind_by(*asked, answer=message.answer).take_learning(message, terms)
     query = Query(message.query.seed, message.query.size)
-    joint = take_joint(message, terms)
+    joint = wire.take_joint(message, terms) if message.HasField("joint") else None
+    histograms = wire.take_histograms(message) if message.HasField("histograms") else None
     # No noise takes no bytes; noise outside the limits or without a sum is malformed.
     if message.noise and not (message.summed and content.LEAST_NOISE <= message.noise <= content.LARGEST_NOISE):
         raise Refused(Refusal.MALFORMED)
-    asks = message.votes, soft, message.summed, joint, message.noise, message.answer, take_histograms(message)
+    asks = message.votes, soft, message.summed, joint, message.noise, message.answer, histograms
     instruction = Instruction(message.round, query, targets, *asks)
     _check_canonical(payload, encode_instruction(instruction, terms))
     return instruction

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.types import HardLabels, Refusal, SiloName, SoftVotes, Votes
-from fedct_flwr.wire.packing import Grid
+
+if TYPE_CHECKING:
+    from fedct_flwr.wire.numbers import Grid
 
 LEAST_NOISE: Final = 2.0**-10
 LARGEST_NOISE: Final = 2.0**20
@@ -24,7 +26,7 @@ class Terms:
     num_public: int
     classes: tuple[str, ...]
     quantity: str = ""
-    grid: Grid | None = None
+    grid: "Grid | None" = None
 
     @property
     def num_classes(self) -> int:

@@ -5,32 +5,22 @@ its words for people in ``text/kinds.py``. The kind is told by the instruction a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, SoftVotes, Votes
+from fedct_flwr import wire
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.packing import (
     can_count,
     pack,
     pack_counts,
-    pack_probabilities,
-    pack_values,
     unpack,
     unpack_counts,
-    unpack_probabilities,
-    unpack_values,
 )
 
-MAX_WEIGHT: Final = 1e6
-_IN_TURN: Final = 1.0
-"""Weight of targets of weight 0: they are learned alone, in as many steps as the records after them."""
-WEIGHT_OF_SHARES: Final = 1.0
-"""Weight of shares of votes in an instruction: the silo decides how much they count, as with labels."""
 NOTHING: Final[HardLabels] = np.empty((0, 0, 0), dtype=np.int16)
 """A reply's contents instead of answers that stay at the silo."""
 
@@ -66,12 +56,18 @@ class Kind(ABC):
     """Whether an instruction that asks for it by its name may have ``soft``."""
     own_model: bool = True
     """Whether the silo's own model learns and answers; otherwise its students do, taught for each question."""
+    by_probabilities: ClassVar[bool] = False
+    """Whether it is for learners that know probabilities, and learn from them."""
     one_label: ClassVar[bool] = False
     """Whether a silo's answer is one label for each example, by which silos can be compared."""
     labels: ClassVar[bool] = True
     """Whether the consensus is labels, which a global model can learn."""
     learns_labels: bool = True
     """Whether the silo's own model learns the labels in an instruction's ``targets``."""
+    added: ClassVar[bool] = False
+    """Whether answers stay at the silo, and leave in a secure sum alone."""
+    inner: "Kind | None" = None
+    """The kind whose answers are added in such a sum; None in others."""
     own_targets: ClassVar[bool] = False
     """Whether each silo has targets of its own; otherwise all learn the table of the consensus."""
 
@@ -200,266 +196,8 @@ class Counts(Kind):
         return unpack_counts(message.counts.packed, message.counts.count, terms.num_classes, instruction.votes)
 
 
-class Numbers(Kind):
-    """Numbers ``(examples, width)``, see ``Terms.width``. Each silo learns a mix of its own of all silos' numbers."""
-
-    policy = "soft"
-    learns_labels = False
-    own_targets = True
-    for_numbers = True
-    targets_field: ClassVar[str]
-    """The field of an instruction's ``soft`` that holds targets."""
-
-    @abstractmethod
-    def pack(self, votes: SoftVotes, terms: Terms) -> bytes:
-        """The one encoding of rows ``(n, width)``. Raises Refused."""
-
-    @abstractmethod
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        learning = instruction.soft or Soft()
-        weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
-        return Cost(instruction.query.size * terms.width, weight)
-
-    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        rows = np.zeros((count, terms.width), dtype=np.float32)
-        rows[:, 0] = 1
-        return rows
-
-    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        """Packed. Raises Refused, as ``pack``, or for rows of another width (UNKNOWN_CLASS)."""
-        if votes.shape[1] != terms.width:
-            raise Refused(Refusal.UNKNOWN_CLASS)
-        self._put(votes, message, self.field, terms)
-
-    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
-        """Rows ``(query.size, width)``."""
-        return self._take(message, self.field, instruction.query.size, terms)
-
-    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        return (instruction.soft or Soft()).targets
-
-    def teaches(self, instruction: Instruction) -> bool:
-        return self.soft_targets(instruction) is not None
-
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        learning = instruction.soft or Soft()
-        message.soft.SetInParent()
-        if learning.targets:
-            query, votes, message.soft.weight = learning.targets
-            message.soft.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
-            self._put(votes, message.soft, self.targets_field, terms)
-
-    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """How to train, within bounds. Raises Refused."""
-        soft = message.soft
-        if message.votes or message.HasField("targets"):
-            raise Refused(Refusal.MALFORMED)
-        if not soft.HasField("targeted"):
-            return Soft()
-        if not 1 <= soft.targeted.size <= terms.num_public:
-            raise Refused(Refusal.QUERY)
-        if not 0 <= soft.weight <= MAX_WEIGHT:
-            raise Refused(Refusal.MALFORMED)
-        votes = self._take(soft, self.targets_field, soft.targeted.size, terms)
-        query = Query(soft.targeted.seed, soft.targeted.size)
-        # One zero: the other one would be another encoding.
-        return Soft(SoftTargets(query, votes, soft.weight + 0.0))
-
-    def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str, terms: Terms) -> None:
-        getattr(message, field).packed = self.pack(votes, terms)
-        getattr(message, field).count = len(votes)
-
-    def _take(self, message: labels_pb2.Reply | labels_pb2.Soft, field: str, count: int, terms: Terms) -> SoftVotes:
-        found = getattr(message, field)
-        # The count is only compared, never believed: memory follows what was asked for, not what a message claims.
-        if found.count != count:
-            raise Refused(Refusal.LENGTH)
-        return self.unpack(found.packed, count, terms)
-
-
-class Probabilities(Numbers):
-    """Probabilities ``(examples, classes)``, rows sum to 1."""
-
-    name = "probabilities"
-    of = "probabilities"
-    field = "probabilities"
-    targets_field = "targets"
-
-    def pack(self, votes: SoftVotes, terms: Terms) -> bytes:
-        return pack_probabilities(votes)
-
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        return unpack_probabilities(packed, count, terms.num_classes)
-
-
-class Values(Numbers):
-    """Values ``(examples, 1)``."""
-
-    name = "values"
-    of = "values"
-    field = "values"
-    targets_field = "values"
-    scores = Fit
-    labels = False
-
-    def fits(self, quantity: str) -> bool:
-        return bool(quantity)
-
-    def pack(self, votes: SoftVotes, terms: Terms) -> bytes:
-        return pack_values(votes, terms.grid)
-
-    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
-        return unpack_values(packed, count, terms.grid)
-
-
 HARD: Final = Hard()
 COUNTS: Final = Counts()
-PROBABILITIES: Final = Probabilities()
-VALUES: Final = Values()
-
-
-class Shares(Hard):
-    """Labels ``(examples,)``; learned are shares of the votes ``(examples, classes)``."""
-
-    name = "shares"
-    policy = "shares"
-    by_name = True
-    with_soft = True
-    learns_labels = False
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        soft = learning if learning.targets else None
-        return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=soft, answer=self.name)
-
-    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
-        return PROBABILITIES.soft_targets(instruction)
-
-    def teaches(self, instruction: Instruction) -> bool:
-        return PROBABILITIES.teaches(instruction)
-
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        """Put the shares into the message. Raises Refused (PROBABILITIES)."""
-        if instruction.soft:
-            PROBABILITIES.put_learning(instruction, message, terms)
-
-    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """Read the shares; there are no settings for training and no labels. Raises Refused."""
-        if message.HasField("targets"):
-            raise Refused(Refusal.MALFORMED)
-        if not message.HasField("soft"):
-            return None
-        learning = PROBABILITIES.take_learning(message, terms)
-        if learning is None or learning.targets is None or learning.targets.weight != WEIGHT_OF_SHARES:
-            raise Refused(Refusal.MALFORMED)
-        return learning
-
-
-SHARES: Final = Shares()
-BY_PROBABILITIES: Final = (PROBABILITIES, SHARES)
-"""Kinds for learners that know probabilities, and learn from them."""
-
-
-class OnlyReady(Kind):
-    """Answers that stay at the silo, to be added in a secure sum: its reply only says that they are ready."""
-
-    policy = "sum"
-    field = "ready"
-
-    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
-        return NOTHING
-
-    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        message.ready.SetInParent()
-
-    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
-        return NOTHING
-
-
-class Summed(OnlyReady):
-    """One vote of each silo for each example, in a sum ``(examples, classes)``; a silo that abstains adds zeros.
-
-    ``inner`` is the kind whose answers are added; it is trained for and asked as that kind is. With ``noisy``, silos
-    add shares of noise, and the sum is in units of a grid.
-    """
-
-    def __init__(self, inner: Kind, name: str, policy: str, *, noisy: bool) -> None:
-        self.inner, self.noisy = inner, noisy
-        self.name = name + " with noise" * noisy
-        self.policy = policy
-        self.of, self.own_model, self.learns_labels = inner.of, inner.own_model, inner.learns_labels
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        return Cost(instruction.query.size * terms.width)
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
-
-    def can_answer(self, votes: int, terms: Terms) -> bool:
-        return self.inner.can_answer(votes, terms)
-
-
-def _sums(*, noisy: bool) -> dict[str, Summed]:
-    """Sums of labels; and of students' votes: one of a silo where all agree, as in FedKT's consistent voting."""
-    of_labels = Summed(HARD, "sums of labels", "sum", noisy=noisy)
-    return {HARD.name: of_labels, COUNTS.name: Summed(COUNTS, "sums of students' votes", "count-sum", noisy=noisy)}
-
-
-SUMS: Final = _sums(noisy=False)
-"""Kinds of sums, by the name of the kind whose answers are added."""
-NOISY_SUMS: Final = _sums(noisy=True)
-
-
-class NoisySum(OnlyReady):
-    """Summands with shares of noise that protect records."""
-
-    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
-        """Raise Refused (QUERY): ``Joint`` and ``Histograms`` need more than these arguments."""
-        raise Refused(Refusal.QUERY)
-
-
-class Gradients(NoisySum):
-    """Gradients with a share of noise ``(size, classes)``, in a sum; or nothing, where silos learn the labels."""
-
-    name = "sums of noisy gradients"
-    policy = "joint"
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        joint = instruction.joint
-        return Cost(0 if joint is None or joint.weights is None else joint.weights.size)
-
-
-class HistogramCounts(NoisySum):
-    """Counts with a share of noise, in a sum: of columns' values, of patients who meet a condition, or for scores.
-
-    The silo's own model has no part in it.
-    """
-
-    def __init__(self, name: str, policy: str) -> None:
-        self.name, self.policy = name, policy
-
-    def fits(self, quantity: str) -> bool:
-        return not quantity or self.policy == "count"
-
-    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
-        return Cost(instruction.histograms.numbers if instruction.histograms else 0)
-
-
-GRADIENTS: Final = Gradients()
-HISTOGRAMS: Final = HistogramCounts("sums of noisy histograms", "draw")
-PATIENTS: Final = HistogramCounts("sums of noisy counts of patients", "count")
-SCORES: Final = HistogramCounts("sums of noisy confusion matrices", "scores")
-
-KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
-_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES)
-"""Kinds that real silos answer: one of each name in a policy and study."""
-ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS, HISTOGRAMS, PATIENTS, SCORES))
-"""Policy names of the kinds that leave in secure sums alone."""
 
 
 def kind_by(
@@ -469,38 +207,24 @@ def kind_by(
 
     ``answer`` is its name where it is asked for by name. Raises Refused (MALFORMED) for another name, or one too many.
     """
-    if not answer:
-        policy = PROBABILITIES.policy if soft else COUNTS.policy if votes else HARD.policy
-        fitting = (kind for kind in KINDS.values() if kind.fits(terms.quantity) or not soft)
-        kind = next(kind for kind in fitting if kind.policy == policy)
+    kind: Kind
+    if not answer and soft:
+        kind = wire.VALUES if terms.quantity else wire.PROBABILITIES
+    elif not answer:
+        kind = COUNTS if votes else HARD
     else:
-        named = KINDS.get(answer)
-        if named is None or not named.by_name or not named.fits(terms.quantity):
+        kind = wire.KINDS.get(answer, HARD)
+        if not kind.by_name or not kind.fits(terms.quantity) or votes or (soft and not kind.with_soft):
             raise Refused(Refusal.MALFORMED)
-        if votes or (soft and not named.with_soft):
-            raise Refused(Refusal.MALFORMED)
-        kind = named
-    return in_sums(kind, noisy=noisy) if summed else kind
-
-
-def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
-    """The kind with which a secure sum takes the place of a kind's answers. Raises Refused where there is none.
-
-    ``noisy``: whether silos add shares of noise.
-    """
-    sums: Mapping[str, Summed] = NOISY_SUMS if noisy else SUMS
-    if kind.name not in sums:
-        raise Refused(Refusal.QUERY)
-    return sums[kind.name]
+    return wire.in_sums(kind, noisy=noisy) if summed else kind
 
 
 def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     """The kind that an instruction asks for."""
     if instruction.histograms is not None:
-        asks = instruction.histograms
-        return SCORES if asks.scores else PATIENTS if asks.where else HISTOGRAMS
+        return wire.kind_of_counts(instruction.histograms)
     if instruction.joint is not None:
-        return GRADIENTS
+        return wire.GRADIENTS
     asked = instruction.votes, instruction.soft is not None, terms
     return kind_by(*asked, summed=instruction.summed, noisy=bool(instruction.noise), answer=instruction.answer)
 
@@ -508,34 +232,9 @@ def kind_of(instruction: Instruction, terms: Terms) -> Kind:
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
     """The kind of a silo's votes, by their type and number of axes."""
     if votes.ndim == NOTHING.ndim:
-        return SUMS[HARD.name]
+        return wire.in_sums(HARD)
     if votes.ndim == 1:
         return HARD
-    return kind_for(PROBABILITIES, terms.quantity) if votes.dtype.kind == "f" else COUNTS
-
-
-def kind_for(kind: Kind, quantity: str) -> Kind:
-    """The kind for predicting a ``quantity`` (empty: classes): values replace probabilities."""
-    fitting = [other for other in KINDS.values() if other.fits(quantity)]
-    return next((other for other in fitting if other.policy == kind.policy), fitting[0])
-
-
-def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) -> list[Kind]:
-    """The kinds that a silo's policy permits by these names, in a study with these terms.
-
-    ``noisy``: where sums leave with noise alone.
-    """
-    known: Iterable[Kind] = NOISY_SUMS.values() if noisy else _IN_POLICIES
-    return [kind for name in names for kind in known if kind.policy == name and kind.fits(terms.quantity)]
-
-
-def check_let_out(names: Iterable[str], terms: Terms) -> None:
-    """Raise ConfigError for a policy that permits no kind that a study with these terms can ask for."""
-    if not kinds_let_out(names, terms):
-        fix = f"write kinds = ['{PROBABILITIES.policy}']" if terms.quantity else "name one for classes"
-        raise ConfigError(f"kinds under [policy] in silo.toml holds no kind of answer that the study asks for: {fix}")
-
-
-def kind_in_policy(name: str) -> Kind:
-    """The kind with this name in policies, in any study."""
-    return next(kind for kind in _IN_POLICIES if kind.policy == name)
+    if votes.dtype.kind != "f":
+        return COUNTS
+    return wire.VALUES if terms.quantity else wire.PROBABILITIES

@@ -28,7 +28,7 @@ from fedct_flwr.cli import main
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.study_agent import StudyAgent
 from fedct_flwr.report.page import document
-from fedct_flwr.report.summary import Run
+from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.text.console import SafeConsole
 from fedct_flwr.text.printable import fault, printable, quoted
 from fedct_flwr.types import ConfigError, DataError
@@ -219,14 +219,14 @@ def test_every_module_logs_where_the_filter_is() -> None:
             assert name in ("'flwr.fedct'", "LOGGER_NAME", "name"), f"{path}: {name}"
 
 
-def hostile_run(path: Path) -> Run:
+def hostile_run(path: Path) -> RunSummary:
     silos = (HOSTILE, "rome")
     folder = begin(path, silos, learner=HOSTILE)
     add_round(folder, 1, silos)
     add_round(folder, 2, silos[1:], absent={HOSTILE: HOSTILE})
     add_scores(folder, silos)
     folder.finish("failed", reason=HOSTILE)
-    return Run(path)
+    return RunSummary(path)
 
 
 def test_the_report_has_nothing_raw(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.models.model_file import load_model
+from fedct_flwr.models.loading import load_model
 from fedct_flwr.privacy import tally_noise
 from fedct_flwr.runs.run_folder import RunFolder
 from tests import hospitals

@@ -12,7 +12,7 @@ import pytest
 import sklearn
 
 from fedct_flwr.models.foreign import LIMIT, ForeignModel
-from fedct_flwr.models.model_file import load_model
+from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.onnx_export import to_onnx
 from fedct_flwr.types import DataError, FedctError
 from tests.models import test_model_file

@@ -13,7 +13,7 @@ import pytest
 from flwr.app import RecordDict
 
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import Event, Spent, read_entries
+from fedct_flwr.hospital.log_entry import Event, Used, read_entries
 from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal
 from fedct_flwr.wire.content import Instruction, Query
@@ -73,7 +73,7 @@ def test_what_happens_after_a_question_was_let_in_makes_it_no_cheaper(tmp_path: 
             request = gate.admit(to_record(silo.request(number)), 1, CODE)
             failed = to_record(encode_refusal("cleveland", Refusal.TRAINING_FAILED))
             assert gate.release(failed, request, 1, CODE) is not None
-        assert gate.spent() == Spent(2, 10, 2 * REFUSAL)
+        assert gate.spent() == Used(2, 10, 2 * REFUSAL)
         assert asked(gate, silo.request(3), 1) is Refusal.LIMIT
         # The very same question is the same question still.
         assert asked(gate, silo.request(2), 1) is None
@@ -90,5 +90,5 @@ def test_bytes_of_refusals_count_and_then_nothing_is_sent_at_all(tmp_path: Path)
             sent.append(held.value.record)
         assert [record is not None for record in sent] == [True] * 3 + [False] * 2
         assert gate.refuse(Refusal.STOPPING, 1, CODE) is None
-        assert gate.spent() == Spent(0, 0, 3 * REFUSAL)
+        assert gate.spent() == Used(0, 0, 3 * REFUSAL)
     assert [entry.bytes for entry in silo.entries()[1:]] == [REFUSAL] * 3 + [0] * 3

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL
-from fedct_flwr.audit.audit import Audit, How, audit
-from fedct_flwr.audit.members import choose, draw, with_members
+from fedct_flwr.audit.audit import Audit, How, audit, choose, draw, with_members
 from fedct_flwr.audit.words import most_exposed, page
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData

@@ -20,7 +20,7 @@ from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.coordinator.status import facts
 from fedct_flwr.flower.command import Node
 from fedct_flwr.hospital.keys import create_node_key
-from fedct_flwr.hospital.link import Answer, LinkError
+from fedct_flwr.hospital.link import CallOutcome, LinkError
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, shake_hands
@@ -99,9 +99,9 @@ def test_status_tells_of_all_silos_by_name(
     assert said["reachable"]
     assert said["certificate_days"]["server"] == 824
     assert [silo["certificate_days"] for silo in said["silos"]] == [824] * 3
-    monkeypatch.setattr(status, "call", lambda *_: Answer(LinkError.CERTIFICATE))
+    monkeypatch.setattr(status, "call", lambda *_: CallOutcome(LinkError.CERTIFICATE))
     assert fedct("coordinator", "status", folder.path).code == 0
-    monkeypatch.setattr(status, "call", lambda *_: Answer(LinkError.REFUSED))
+    monkeypatch.setattr(status, "call", lambda *_: CallOutcome(LinkError.REFUSED))
     gone = fedct("coordinator", "status", folder.path)
     assert (gone.code, "does not answer at fl.example.org:8443 (refused)" in gone.out) == (RunError.exit_code, True)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedct_flwr.config.study import ModelDescription
-from fedct_flwr.models.model_file import load_model
+from fedct_flwr.models.loading import load_model
+from fedct_flwr.models.model_file import ModelDescription
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.documents import check
 from tests.cli.model_process import read_here

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.schema import Column, Schema, quantiles
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.models.model_file import load_model, save_model
+from fedct_flwr.models.loading import load_model
+from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import DataError
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct

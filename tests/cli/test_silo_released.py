@@ -14,7 +14,7 @@ import pytest
 from fedct_flwr.cli.silo.verify import _rows
 from fedct_flwr.hospital.egress_log import FOLDER
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
-from fedct_flwr.hospital.offline_transport import Question, seal
+from fedct_flwr.hospital.offline_transport import OfflineQuestion, seal
 from fedct_flwr.types import ConfigError, DataError, RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Terms
@@ -34,7 +34,7 @@ def silo(tmp_path: Path) -> Iterator[Silo]:
 def ask(silo: Silo, path: Path, payload: bytes = b"") -> Path:
     """Seal a question, a right one where no payload is given."""
     payload = payload or encode_instruction(silo.instruction(), silo.terms)
-    seal(path, Question(1, 7, "train", "0" * 64, {}, payload), silo.config.connection.secret)
+    seal(path, OfflineQuestion(1, 7, "train", "0" * 64, {}, payload), silo.config.connection.secret)
     return path
 
 

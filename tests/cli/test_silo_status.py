@@ -16,7 +16,7 @@ from fedct_flwr.cli.silo import status_report
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, status_file
 from fedct_flwr.hospital.approval import approve, withdraw
 from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus
-from fedct_flwr.hospital.log_entry import Event, LogEntry, Spent
+from fedct_flwr.hospital.log_entry import Event, LogEntry, Used
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.privacy.budget import DATA_SET, Budget
@@ -191,7 +191,7 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     limits = {"max_rounds": 9, "max_queries": 300, "max_bytes": 9000}
     usage = SharedUsage(tmp_path / "common", "another", limits, bare=True)
     assert "epsilon 0 spent" in fedct("silo", "status", kit.folder).out
-    usage.charge(Spent(rounds=1, queries=228, bytes=40))
+    usage.charge(Used(rounds=1, queries=228, bytes=40))
     page = " ".join(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out.split())
     assert "Limits over all studies of these records" in page
     assert "Labels: 300, of which 228 are used" in page

@@ -14,7 +14,7 @@ from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.drawing.cells import Form, columns_of
-from fedct_flwr.drawing.marginals import GRID, Plan, draw
+from fedct_flwr.drawing.marginals import GRID, DrawingPlan, draw
 from fedct_flwr.privacy.accounting import epsilon as price
 from fedct_flwr.privacy.accounting import fits
 from fedct_flwr.types import ConfigError, DataError, Features
@@ -148,7 +148,7 @@ def drawn(
     columns: dict[str, Any] = TWINS,
 ) -> tuple[Features, str]:
     rng, form, y = np.random.default_rng(seed), marginals_form(columns), np.zeros(len(X), int) if y is None else y
-    plan = Plan(form, epsilon, 1e-5, classes=int(y.max()) + 1)
+    plan = DrawingPlan(form, epsilon, 1e-5, classes=int(y.max()) + 1)
     opened = plan.counts(form.place(X)[0], y)
     noise = rng.normal(0, plan.noise.scale, opened.shape)
     return draw(plan, opened + noise.astype(np.int64), rows, rng)
@@ -156,7 +156,7 @@ def drawn(
 
 def test_counts_have_one_of_each_record_in_each_column() -> None:
     form, X, y = marginals_form(), records(100, np.random.default_rng(0)), np.arange(100) % 3
-    counts = Plan(form, 1.0, 1e-5, classes=3).counts(form.place(X)[0], y)
+    counts = DrawingPlan(form, 1.0, 1e-5, classes=3).counts(form.place(X)[0], y)
     columns = np.split(counts, np.cumsum(3 * np.array(form.sizes))[:-1])
     of_class = [[int(part.sum()) // GRID for part in np.split(column, 3)] for column in columns]
     assert of_class == [[34, 33, 33]] * 4
@@ -202,7 +202,7 @@ def test_classes_that_noise_hides_change_nothing() -> None:
 def test_classes_count_apart_where_records_are_enough(records: int, classes: int, apart: int) -> None:
     dictionary = Dictionary.read({"columns": TWINS}, "here")
     schema = Schema(tuple(map(str, range(classes))), columns_of(dictionary))
-    assert Plan.of(dictionary, schema, StudyDraw(records=records)).classes == apart
+    assert DrawingPlan.of(dictionary, schema, StudyDraw(records=records)).classes == apart
 
 
 def test_four_records_are_one_sentence() -> None:
@@ -221,13 +221,13 @@ def test_a_column_of_one_value_is_drawn_nearly_alone() -> None:
 @pytest.mark.parametrize("classes", [1, 2, 10])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
 def test_the_noise_costs_what_is_promised(epsilon: float, classes: int) -> None:
-    noise = Plan(marginals_form(), epsilon, 1e-5, classes=classes).noise
+    noise = DrawingPlan(marginals_form(), epsilon, 1e-5, classes=classes).noise
     assert fits(noise.event(), epsilon, 1e-5 - noise.slack(epsilon))
     assert price(noise.event(), 1e-5).upper > 0.99 * epsilon
 
 
 def test_a_record_changes_counts_by_no_more_than_the_noise_is_made_for() -> None:
-    plan = Plan(marginals_form(), 1.0, 1e-5, classes=3)
+    plan = DrawingPlan(marginals_form(), 1.0, 1e-5, classes=3)
     cells = plan.form.place(records(30, np.random.default_rng(0)))[0]
     for y in range(3):
         change = plan.counts(cells[:1], np.array([y]))
@@ -236,4 +236,4 @@ def test_a_record_changes_counts_by_no_more_than_the_noise_is_made_for() -> None
 
 def test_an_epsilon_that_no_noise_keeps_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match="lower it"):
-        _ = Plan(marginals_form(), 1000.0, 1e-5).noise
+        _ = DrawingPlan(marginals_form(), 1000.0, 1e-5).noise

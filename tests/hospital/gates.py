@@ -15,7 +15,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate
-from fedct_flwr.hospital.log_entry import LogEntry, Verdict, verify_log
+from fedct_flwr.hospital.log_entry import LogEntry, LogVerdict, verify_log
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply
@@ -90,7 +90,7 @@ class Silo:
         with EgressLog.open(self.state, self.config.silo, KEY) as log:
             return list(log.entries())
 
-    def verify(self) -> Verdict:
+    def verify(self) -> LogVerdict:
         return verify_log(self.state, KEY.public_key(), self.config.silo)
 
 

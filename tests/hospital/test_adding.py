@@ -34,8 +34,9 @@ from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply
-from fedct_flwr.wire.kinds import NOTHING, SUMS, Summed
+from fedct_flwr.wire.kinds import NOTHING
 from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.sums import SUMS, Summed
 from tests.hospital.gates import CODE, RUN, Silo, outcome
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.secure_sum.silos import fault_of

@@ -13,15 +13,15 @@ import pytest
 from fedct_flwr.flower.runtime_client import SuperNode, carried_task
 from fedct_flwr.hospital import offline_transport
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.hospital.offline_transport import Answer, Carrier, Question, seal, unseal
+from fedct_flwr.hospital.offline_transport import Carrier, OfflineAnswer, OfflineQuestion, seal, unseal
 from fedct_flwr.hospital.study_agent import answer_file
 from fedct_flwr.types import DataError, Refusal
 from fedct_flwr.wire.messages import to_record
 from tests.hospital.agents import Silo, silos_in
 from tests.patience import eventually
 
-QUESTION = Question(1, 7, "train", "0" * 64, {"report-scores": True}, b"asked")
-ANSWER = Answer("0" * 64, b"told")
+QUESTION = OfflineQuestion(1, 7, "train", "0" * 64, {"report-scores": True}, b"asked")
+ANSWER = OfflineAnswer("0" * 64, b"told")
 
 
 @pytest.fixture
@@ -131,18 +131,18 @@ def test_no_file_opens_for_another_purpose_silo_or_content(tmp_path: Path, secre
     seal(path, QUESTION, secret)
     assert QUESTION.payload not in path.read_bytes()
     with pytest.raises(DataError):
-        unseal(Answer, path, secret)
+        unseal(OfflineAnswer, path, secret)
     with pytest.raises(DataError):
-        unseal(Question, path, other)
+        unseal(OfflineQuestion, path, other)
     sealed = path.read_bytes()
     # One letter of 64 would be the same.
     changed = sealed[:40] + (b"B" if sealed[40:41] == b"A" else b"A") + sealed[41:]
     for damaged in (b"", sealed[:-1], changed, b"text"):
         path.write_bytes(damaged)
         with pytest.raises(DataError):
-            unseal(Question, path, secret)
+            unseal(OfflineQuestion, path, secret)
     with pytest.raises(DataError):
-        unseal(Question, tmp_path / "missing", secret)
+        unseal(OfflineQuestion, tmp_path / "missing", secret)
 
 
 def test_a_question_that_could_not_be_logged_gets_no_answer(carried: Carried) -> None:

@@ -24,7 +24,7 @@ from fedct_flwr.hospital.log_entry import (
     MAX_LINE_BYTES,
     Event,
     LogEntry,
-    Verdict,
+    LogVerdict,
     read_entries,
     verify_log,
 )
@@ -48,11 +48,11 @@ def put(folder: Path, lines: list[bytes]) -> None:
     (folder / LOG_FILE).write_bytes(b"".join(lines))
 
 
-def verify(folder: Path) -> Verdict:
+def verify(folder: Path) -> LogVerdict:
     return verify_log(folder, KEY.public_key(), SILO)
 
 
-def assert_refused(folder: Path) -> Verdict:
+def assert_refused(folder: Path) -> LogVerdict:
     """Verified as not intact, and no agent starts with it, which changes nothing."""
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     verdict = verify(folder)

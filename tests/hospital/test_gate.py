@@ -15,7 +15,7 @@ from fedct_flwr.hospital import egress_log
 from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, Spent, read_entries
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, Used, read_entries
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply, longest_reply
@@ -74,7 +74,7 @@ def test_a_legal_answer_leaves_and_is_on_record(gate: Gate, silo: Silo) -> None:
     entry = last(silo)
     assert (entry.event, entry.run, entry.round, entry.kind, entry.queries) == (Event.RELEASED, RUN, 1, "hard", 5)
     assert (entry.bytes, entry.code, entry.reason) == (len(silo.reply()), CODE, "")
-    assert gate.spent() == Spent(1, 5, len(silo.reply()))
+    assert gate.spent() == Used(1, 5, len(silo.reply()))
     assert silo.verify().intact
 
 
@@ -102,7 +102,7 @@ def test_a_round_is_not_answered_with_other_labels_also_after_a_restart(silo: Si
         assert last(silo).event is Event.REPEATED
         assert silo.ask(gate, 3) == silo.reply(3)
         refusal = len(encode_refusal("cleveland", Refusal.ROUND))
-        assert gate.spent() == Spent(3, 15, 4 * len(silo.reply()) + refusal)
+        assert gate.spent() == Used(3, 15, 4 * len(silo.reply()) + refusal)
 
 
 def test_an_older_round_is_refused_and_another_run_is_its_own(gate: Gate, silo: Silo) -> None:
@@ -351,7 +351,7 @@ def test_what_cannot_be_logged_does_not_leave(gate: Gate, silo: Silo, monkeypatc
         assert refused.value.record is not None
         assert outcome(from_record(refused.value.record)) is Refusal.NOT_LOGGED
         assert held(gate, to_record(silo.request())) is Refusal.NOT_LOGGED
-        assert gate.spent() == Spent()
+        assert gate.spent() == Used()
     # As soon as there is room, the same labels leave.
     assert release(gate, silo, to_record(silo.reply())) == silo.reply()
     assert silo.verify().intact

@@ -26,7 +26,7 @@ from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.kinds import NOISY_SUMS, Summed
+from fedct_flwr.wire.sums import NOISY_SUMS, Summed
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import restart, write_silo_folder

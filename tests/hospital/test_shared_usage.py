@@ -15,7 +15,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, terms_digest
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Held
-from fedct_flwr.hospital.log_entry import Event, Spent
+from fedct_flwr.hospital.log_entry import Event, Used
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.events import pure
@@ -61,7 +61,7 @@ def ask(silo: Silo, number: int, size: int = 5) -> Refusal | bytes:
             return held.reason
 
 
-def counted(folder: Path) -> tuple[Spent, int]:
+def counted(folder: Path) -> tuple[Used, int]:
     return SharedUsage(folder, "", {}).spent()
 
 
@@ -140,7 +140,7 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
     elif mounted == "an old copy":
         shutil.copytree(tmp_path / "old", folder)
     elif mounted == "another folder":
-        SharedUsage(folder, "a", MANY).charge(Spent(90, 900, 90_000))
+        SharedUsage(folder, "a", MANY).charge(Used(90, 900, 90_000))
 
     with pytest.raises(LedgerError, match=r"Only if there is no backup, remove .*/state/shared-"), silo.gate():
         pass

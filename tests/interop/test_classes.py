@@ -30,7 +30,7 @@ from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema, quantiles
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.models.model_file import load_model
+from fedct_flwr.models.loading import load_model
 from fedct_flwr.simulation.silos import given_learner
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import RunError, TrainingError

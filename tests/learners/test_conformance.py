@@ -16,10 +16,11 @@ from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
 from fedct_flwr.learners.sklearn import load_model
-from fedct_flwr.silo.answers import cotrain, learn_numbers
+from fedct_flwr.silo.answers import cotrain
+from fedct_flwr.silo.numbers import learn_numbers
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 from fedct_flwr.wire.content import Query
-from fedct_flwr.wire.kinds import VALUES
+from fedct_flwr.wire.numbers import VALUES
 
 CLASSES = ("a", "b", "c")
 SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"mlp": (784,)}

@@ -10,7 +10,6 @@ import pytest
 from safetensors.numpy import load
 
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import transformer as encoders
@@ -18,7 +17,8 @@ from fedct_flwr.learners.base import Averageable, SoftTrainable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.torch_net import TorchLearner
-from fedct_flwr.models.model_file import load_model, save_model
+from fedct_flwr.models.loading import load_model
+from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import ABSTAIN, DataError, Examples, LearnerError, TrainingError
 from tests.language_models import save_bert, save_gpt2
 from tests.learners.test_text import SCHEMA, TEXT_ALONE, records

@@ -13,13 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Reading, reading_of
-from fedct_flwr.models.model_file import load_model, save_model
+from fedct_flwr.models.loading import load_model
+from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import DataError, LearnerError
 
 SCHEMA = Schema(("well", "ill"), (Column("age"), Column("note", text=True), Column("ward", ("a", "b"))))

@@ -11,11 +11,10 @@ import pytest
 
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import load
-from fedct_flwr.datasets.inspection.cells import Cells, Column
-from fedct_flwr.datasets.inspection.data_set import inspect_dataset
+from fedct_flwr.datasets.inspection.cells import Cells, Inspected
+from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_records
 from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
-from fedct_flwr.datasets.inspection.shared_records import shared_records
 from fedct_flwr.datasets.inspection.table_one import cells_of, largest, row_of
 from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.simulation.silos import data_of
@@ -23,9 +22,9 @@ from fedct_flwr.simulation.silos import data_of
 SEEDS = range(2)
 
 
-def column(**tables: Any) -> Column:
+def column(**tables: Any) -> Inspected:
     cells = {name: Cells.of(pa.chunked_array([pa.array(values)])) for name, values in tables.items()}
-    return Column("x", cells.pop("public"), cells)
+    return Inspected("x", cells.pop("public"), cells)
 
 
 def test_the_smd_is_the_difference_of_means_by_the_pooled_deviation() -> None:

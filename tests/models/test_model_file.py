@@ -15,14 +15,14 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.study import ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.models.model_file import load_model, save_model
+from fedct_flwr.models.loading import load_model
+from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence
 

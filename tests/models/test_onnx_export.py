@@ -12,7 +12,8 @@ from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import learner_for, untrained
-from fedct_flwr.models.model_file import Model, load_model, recalibrated, save_model
+from fedct_flwr.models.loading import Model, load_model, recalibrated
+from fedct_flwr.models.model_file import save_model
 from fedct_flwr.models.onnx_export import to_onnx
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import ConfigError, DataError

@@ -26,7 +26,7 @@ from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEve
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import ON_COUNTS
 from fedct_flwr.privacy.noise_shares import VoteShares, calibrated, spent_on_sum
-from fedct_flwr.privacy.sheet import Answers, Sheet
+from fedct_flwr.privacy.sheet import PermittedQuestions, Sheet
 from fedct_flwr.privacy.tally_noise import spent_by
 from fedct_flwr.silo.release import account
 
@@ -53,7 +53,7 @@ def test_a_broken_promise_is_said_with_the_silos_name(wording: SnapshotAssertion
 
 def test_probabilities_are_called_so_and_no_protection_is_said_to_cover_them(wording: SnapshotAssertion) -> None:
     nothing = PrivacySettings.read({"protection": "none"}, "a test")
-    answers = Answers(labels=False, probabilities=True)
+    answers = PermittedQuestions(labels=False, probabilities=True)
     said = Sheet.of_labels("study", nothing, 100, answers, simulated=True).markdown
     assert said == wording
     assert "labels of the models themselves" not in said

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from fedct_flwr.report.page import write_report
-from fedct_flwr.report.summary import Run
+from fedct_flwr.report.summary import RunSummary
 from tests.patience import PATIENCE
 from tests.report.folders import add_round, begin, finished
 from tests.report.test_page import NASTY
@@ -51,7 +51,7 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[tuple[Pag
 
 
 def written(path: Path, run: Path) -> str:
-    write_report(Run(run), path)
+    write_report(RunSummary(run), path)
     return path.as_uri()
 
 
@@ -83,13 +83,13 @@ def test_nothing_overflows_on_a_telephone(browser: Browser, address: str) -> Non
 def test_an_open_page_reloads_itself_until_the_run_ends(browser: Browser, tmp_path: Path) -> None:
     folder, page_file = begin(tmp_path / "run", silos=("oslo", NASTY)), tmp_path / "report.html"
     add_round(folder, 1, ("oslo", NASTY))
-    write_report(Run(folder.path), page_file, reloads=True)
+    write_report(RunSummary(folder.path), page_file, reloads=True)
     with opened(browser, page_file.as_uri()) as (page, complaints):
         status = page.get_by_role("status")
         expect(status).to_have_text("round 1 has ended")
         assert page.locator("main img, main b").count() == 0
         folder.finish("completed")
-        write_report(Run(folder.path), page_file)
+        write_report(RunSummary(folder.path), page_file)
         expect(status).to_have_text("completed")
         assert page.locator("meta[http-equiv=refresh]").count() == 0
         assert complaints == []

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.report.figures import Figure
 from fedct_flwr.report.page import document, plotly_script
 from fedct_flwr.report.sections import metrics, scores, sections_of, table_of_silos
-from fedct_flwr.report.summary import Course, Run, read_course
+from fedct_flwr.report.summary import RoundHistory, RunSummary, read_course
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import save
 from fedct_flwr.types import RunError
@@ -36,16 +36,16 @@ def own_part(page: str) -> str:
     return page.replace(plotly_script().read_text("utf-8"), "")
 
 
-def figures(run: Run) -> dict[str, Figure]:
+def figures(run: RunSummary) -> dict[str, Figure]:
     return {figure.id: figure for section in sections_of(run) for figure in section.figures}
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> Run:
-    return Run(finished(tmp_path / "run").path)
+def one(tmp_path: Path) -> RunSummary:
+    return RunSummary(finished(tmp_path / "run").path)
 
 
-def test_it_is_one_file_that_loads_nothing(one: Run):
+def test_it_is_one_file_that_loads_nothing(one: RunSummary):
     page = document(one)
     assert page.count(plotly_script().read_text("utf-8")) == 1
     assert len(page.encode()) < 6_000_000
@@ -56,15 +56,15 @@ def test_it_is_one_file_that_loads_nothing(one: Run):
     assert '<meta http-equiv="refresh" content="5">' in document(one, reloads=True)
 
 
-def test_every_figure_is_one_that_plotly_knows(one: Run, tmp_path: Path):
+def test_every_figure_is_one_that_plotly_knows(one: RunSummary, tmp_path: Path):
     other = finished(tmp_path / "other", silos=[f"silo-{n}" for n in range(20)])
-    for found in (one, Run(other.path)):
+    for found in (one, RunSummary(other.path)):
         for figure in figures(found).values():
             # Raises ValueError for a property that there is not.
             go.Figure({"data": figure.traces, "layout": figure.layout})
 
 
-def test_every_figure_has_its_numbers_in_a_table(one: Run):
+def test_every_figure_has_its_numbers_in_a_table(one: RunSummary):
     drawn = figures(one)
     assert list(drawn["agreement"].table.columns) == ["Round", *SILOS]
     assert list(drawn["agreement"].table.rows[0]) == ["1", "60.0%", "59.0%", "58.0%"]
@@ -75,14 +75,14 @@ def test_every_figure_has_its_numbers_in_a_table(one: Run):
         assert {len(row) for row in figure.table.rows} == {len(figure.table.columns)}
 
 
-def part(run: Run, tag: str, kind: str) -> list[str]:
+def part(run: RunSummary, tag: str, kind: str) -> list[str]:
     """The texts of all elements of this tag and class at a glance."""
     opened = f'{tag} class="{kind}"' if kind else tag
     found = re.findall(rf"<{opened}>(.*?)</{tag}>", own_part(document(run)).partition("</section>")[0], re.S)
     return [" ".join(unescape(text).split()) for text in found]
 
 
-def test_it_says_what_ran_and_how_it_went(one: Run, wording: SnapshotAssertion):
+def test_it_says_what_ran_and_how_it_went(one: RunSummary, wording: SnapshotAssertion):
     assert one.title == "hearts: FedCT (majority)"
     (lead,) = part(one, "p", "lead")
     assert "3 silos trained together for 3 rounds; from round 3 on no label changed" in lead
@@ -100,7 +100,7 @@ def test_runs_that_share_weights(tmp_path: Path, wording: SnapshotAssertion):
     add_weights_round(folder, 1, accuracy=0.7)
     add_weights_round(folder, 2, accuracy=0.75)
     folder.finish("completed")
-    found = Run(folder.path)
+    found = RunSummary(folder.path)
     assert "agreement" not in figures(found)
     assert figures(found)["accuracy-pooled"].traces[0]["y"] == [0.7, 0.75]
     assert part(found, "p", "lead")[0] == wording
@@ -111,7 +111,7 @@ def test_runs_that_share_weights(tmp_path: Path, wording: SnapshotAssertion):
 
 def test_a_name_with_html_is_text_everywhere(tmp_path: Path):
     folder = finished(tmp_path / "run", silos=["oslo", NASTY, "rome"])
-    page = own_part(document(Run(folder.path)))
+    page = own_part(document(RunSummary(folder.path)))
     assert "<img" not in page
     assert "<b>" not in page
     assert page.count("<script") == page.count("</script>") == 3
@@ -126,7 +126,7 @@ def test_a_name_with_html_is_text_everywhere(tmp_path: Path):
 def test_each_silo_and_model_has_its_metrics_with_n_and_positives(tmp_path: Path, wording: SnapshotAssertion) -> None:
     path, tests = finished(tmp_path / "run").path, (GOOD, ONE_CLASS, EMPTY)
     save([row(silo, test, RARE) for silo, test in zip(SILOS, tests, strict=False)], path / "scores.json")
-    section = metrics(Run(path))
+    section = metrics(RunSummary(path))
     assert [title for title, _ in section.tables] == wording
     own, confusion = (table for title, table in section.tables if "own" in title)
     assert list(own.columns[2:]) == [
@@ -161,7 +161,7 @@ def one_shot(path: Path, **facts: Any) -> RunFolder:
 
 
 def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    found = scores(Run(one_shot(tmp_path / "run").path))
+    found = scores(RunSummary(one_shot(tmp_path / "run").path))
     (figure,) = found.figures
     lines = {trace["name"]: trace["x"] for trace in figure.traces if trace.get("name") in {"student", "ensemble"}}
     assert lines == {"student": [0.65, 0.65], "ensemble": [0.675, 0.675]}
@@ -173,7 +173,7 @@ def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
     path = finished(tmp_path / "run").path / name
     path.write_text(path.read_text().replace("0.6", "1" + "0" * 400))
     with pytest.raises(RunError, match=f"{name} is damaged"):
-        Run(path.parent)
+        RunSummary(path.parent)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def folder(tmp_path: Path) -> RunFolder:
     return begin(tmp_path / "run")
 
 
-def read(folder: RunFolder) -> Course:
+def read(folder: RunFolder) -> RoundHistory:
     return read_course(folder, SILOS, CLASSES)
 
 

@@ -31,8 +31,8 @@ from fedct_flwr.scoring.assessment import (
     calibration_curve,
     predict,
 )
-from fedct_flwr.scoring.calibration import intercept_and_slope
 from fedct_flwr.scoring.intervals import Estimate, proportion
+from fedct_flwr.scoring.recalibration import intercept_and_slope
 from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, TrainingError
 

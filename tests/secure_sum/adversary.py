@@ -36,7 +36,7 @@ class Adversary:
         assert session is not None
         return session.roots
 
-    def asks(self, shape: Shape, views: dict[str, tuple[int, ...]]) -> dict[str, m.Answer]:
+    def asks(self, shape: Shape, views: dict[str, tuple[int, ...]]) -> dict[str, m.MaskedAnswer]:
         """Ask each silo for a sum, told that these are its summands."""
         coordinator, number = self.coordinator, self.coordinator._number
         self.deals, self.number, self.shape = coordinator._deals, number, shape
@@ -47,7 +47,9 @@ class Adversary:
             request = Header(Step.ASK, self.session, number).encode() + m.Ask(shape, summands, sealed).encode()
             reply = self.made.say(name, request)
             own = shape if place in summands else None
-            answers[name] = m.Answer.decode(reply, [other for other in self.places.values() if other != place], own)
+            answers[name] = m.MaskedAnswer.decode(
+                reply, [other for other in self.places.values() if other != place], own
+            )
         return answers
 
     def name_of_sum(self, summands: tuple[int, ...]) -> bytes:
@@ -74,7 +76,7 @@ class Adversary:
         name: str,
         summands: tuple[int, ...],
         survivors: tuple[int, ...],
-        answers: dict[str, m.Answer],
+        answers: dict[str, m.MaskedAnswer],
         signatures: dict[int, bytes] | None = None,
     ) -> bytes:
         """Ask a silo to open a sum, and keep the shares that it gives. A colluder's tags are whatever is wanted."""

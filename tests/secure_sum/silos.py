@@ -13,7 +13,7 @@ from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator,
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.silo import SumClient
-from fedct_flwr.secure_sum.terms import Shape, Terms
+from fedct_flwr.secure_sum.terms import Shape, SumTerms
 from fedct_flwr.types import FedctError
 
 BITS, LENGTH = 13, 3
@@ -49,9 +49,9 @@ def key(name: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.generate()
 
 
-def terms(names: Sequence[str], may_collude: int = 1, run: str = "run", min_summands: int | None = None) -> Terms:
+def terms(names: Sequence[str], may_collude: int = 1, run: str = "run", min_summands: int | None = None) -> SumTerms:
     keys = {name: key(name).public_key().public_bytes_raw() for name in names}
-    return Terms(run, keys, max(3, may_collude + 2) if min_summands is None else min_summands, may_collude)
+    return SumTerms(run, keys, max(3, may_collude + 2) if min_summands is None else min_summands, may_collude)
 
 
 def names(silos: int) -> list[str]:

@@ -12,7 +12,7 @@ from fedct_flwr.secure_sum import messages as m
 from fedct_flwr.secure_sum.coordinator import sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.terms import Shape, Terms
+from fedct_flwr.secure_sum.terms import Shape, SumTerms
 from fedct_flwr.types import ConfigError
 from tests.secure_sum.silos import BITS, LENGTH, Federation, fault_of, federation, key, names, shape
 
@@ -48,7 +48,7 @@ def flipped(message: bytes, at: int) -> bytes:
 def test_terms_that_protect_nobody_are_refused(silos: int, about: dict[str, int], named: str) -> None:
     keys = {f"silo-{number}": number.to_bytes(32, "big") for number in range(silos)}
     with pytest.raises(ConfigError, match=named):
-        Terms("run", keys, **about)
+        SumTerms("run", keys, **about)
 
 
 # --- rosters

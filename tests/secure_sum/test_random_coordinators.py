@@ -100,7 +100,7 @@ def unsigned_list(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lists_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.secure_sum.terms.Terms.fewest", lambda *about: 2)
+    monkeypatch.setattr("fedct_flwr.secure_sum.terms.SumTerms.fewest", lambda *about: 2)
 
 
 @pytest.mark.parametrize("plant", [unsigned_list, lists_of_any_length])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedct_flwr.secure_sum import shares as scheme
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.shares import PRIME, SECRET_SIZE, SHARE_SIZE, restore, split
-from fedct_flwr.secure_sum.terms import Terms
+from fedct_flwr.secure_sum.terms import SumTerms
 
 SMALL_PRIME = 7
 
@@ -56,9 +56,9 @@ def test_a_share_out_of_range_is_refused(share: bytes) -> None:
     assert caught.value.fault is Fault.MALFORMED
 
 
-def terms_of(silos: int, may_collude: int) -> Terms:
+def terms_of(silos: int, may_collude: int) -> SumTerms:
     keys = {f"silo-{number:03d}": number.to_bytes(32, "big") for number in range(silos)}
-    return Terms("run", keys, max(3, may_collude + 2), may_collude)
+    return SumTerms("run", keys, max(3, may_collude + 2), may_collude)
 
 
 @pytest.mark.parametrize("silos", range(3, 101))

@@ -13,7 +13,7 @@ from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.silo.opening import gated
-from fedct_flwr.silo.personal import Judgment, Subject, read_decision, write_decision
+from fedct_flwr.silo.personal import DecisionKey, Judgment, read_decision, write_decision
 from fedct_flwr.types import Examples
 from fedct_flwr.wire.content import Instruction
 from tests.hospitals import STUDY, restart, write_silo_folder
@@ -103,7 +103,7 @@ def test_a_network_that_trains_on_says_that_it_only_ranks(tmp_path: Path) -> Non
 
 GUARDED = {"name": "decision-tree", "params": {"max_depth": 3}, "pseudo-weight": "auto"}
 RECORDS = Examples(np.zeros((3, 1)), np.int16([0, 1, 1]))
-SUBJECT = Subject(7, bytes(32), bytes([3] * 32), RECORDS)
+SUBJECT = DecisionKey(7, bytes(32), bytes([3] * 32), RECORDS)
 DECISION = Decision(Trust(0.03, Evidence(-0.1, 0.02, 3)), np.int16([1, -1, 0]), 2)
 
 

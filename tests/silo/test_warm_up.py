@@ -9,7 +9,7 @@ import pytest
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.silo.site import Site
-from fedct_flwr.silo.warm_up import warm_up
+from fedct_flwr.silo.warm_up import warm_up_alone
 from tests.golden.runs import COMMON, NETWORK
 
 SETTINGS = {**COMMON, **{name.replace("_", "-"): value for name, value in NETWORK.items()}}
@@ -70,7 +70,7 @@ def test_training_ends_where_held_out_records_stop_gaining(
     monkeypatch.setattr("fedct_flwr.silo.warm_up.losses", lambda predicted, y: predicted[:, 0])
     learner = Scripted(scores)
     own = replace(site(**{"local-steps": 20}), learner=learner)
-    warm_up(own, promised=False)
+    warm_up_alone(own, promised=False)
     assert (learner.weight, len(learner.trained)) == (best, rounds)
     assert learner.asked + learner.trained[0].size == own.private.size
     assert learner.asked == pytest.approx(own.private.size / 5, abs=1)
@@ -80,7 +80,7 @@ def test_a_slow_network_is_asked_before_the_round_is_over(monkeypatch: pytest.Mo
     learner, clock = Scripted([0.0] * 20), iter(range(0, 2000, 120))
     own = replace(site(**{"local-steps": 20}), learner=learner)
     monkeypatch.setattr("fedct_flwr.silo.warm_up.time.monotonic", lambda: next(clock))
-    warm_up(own, promised=False)
+    warm_up_alone(own, promised=False)
     assert len(learner.trained) == 3
 
 
@@ -101,7 +101,7 @@ def test_rounds_that_are_set_or_promised_do_not_depend_on_records(
     own = replace(site(**{"warm-up-rounds": rounds}), learner=learner)
     if few:
         own = replace(own, private=type(own.private)(own.private.X[:20], own.private.y[:20]))
-    warm_up(own, promised=promised)
+    warm_up_alone(own, promised=promised)
     assert len(learner.trained) == trained
     known = own.safeguard.training if rounds == "auto" else own.private
     assert all(np.array_equal(records.X, known.X, equal_nan=True) for records in learner.trained)
@@ -113,6 +113,6 @@ def test_records_of_one_patient_are_on_one_side() -> None:
     groups = np.arange(own.private.size) // 3
     own = replace(own, learner=learner, groups=groups)
     numbered = type(own.private)(np.arange(own.private.size)[:, None].astype(float), own.private.y)
-    warm_up(replace(own, private=numbered), promised=False)
+    warm_up_alone(replace(own, private=numbered), promised=False)
     inside = set(groups[learner.trained[0].X[:, 0].astype(int)])
     assert len(inside) * 3 == pytest.approx(learner.trained[0].size, abs=2)

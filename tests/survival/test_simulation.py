@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.fedct import FedCT
-from fedct_flwr.algorithms.grades import MedianGrade
+from fedct_flwr.algorithms.targets import MedianGrade
 from fedct_flwr.cli.main import app
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance

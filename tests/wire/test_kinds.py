@@ -10,6 +10,7 @@ import pytest
 from fedct_flwr.config.silo import Policy
 from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.questions import Asking, Learning
+from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.secure_sum.votes import opened, shape_of_votes
 from fedct_flwr.text.kinds import words_of
@@ -17,21 +18,9 @@ from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, SoftTargets, Terms
-from fedct_flwr.wire.kinds import (
-    HARD,
-    KINDS,
-    NOISY_SUMS,
-    NOTHING,
-    SHARES,
-    SUMS,
-    VALUES,
-    Kind,
-    Summed,
-    kind_of,
-    kind_of_votes,
-    kinds_let_out,
-)
-from fedct_flwr.wire.packing import Grid
+from fedct_flwr.wire.kinds import HARD, NOTHING, Kind, kind_of, kind_of_votes
+from fedct_flwr.wire.numbers import KINDS, SHARES, VALUES, Grid
+from fedct_flwr.wire.sums import NOISY_SUMS, SUMS, Summed
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")

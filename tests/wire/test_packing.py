@@ -13,22 +13,24 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedct_flwr.types import MAX_CLASSES, Refusal, Refused
+from fedct_flwr.wire.numbers import (
+    UNITS,
+    pack_probabilities,
+    pack_values,
+    quantized,
+    unpack_probabilities,
+    unpack_values,
+)
 from fedct_flwr.wire.packing import (
     MAX_VALUE,
     MAX_VOTES,
-    UNITS,
     can_count,
     num_ways,
     pack,
     pack_counts,
-    pack_probabilities,
-    pack_values,
     packed_size,
-    quantized,
     unpack,
     unpack_counts,
-    unpack_probabilities,
-    unpack_values,
 )
 
 

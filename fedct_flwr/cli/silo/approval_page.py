@@ -15,8 +15,9 @@ from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.query import query_digest, query_text
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
+from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.hospital.duplicates import DuplicateReport
-from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, spent
+from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Used, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
 from fedct_flwr.privacy.budget import DATA_SET, unit_of, weak_delta
 from fedct_flwr.privacy.sheet import Sheet, together_words
@@ -25,7 +26,8 @@ from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Query, Soft
-from fedct_flwr.wire.kinds import HARD, Kind, NoisySum, OnlyReady, kinds_let_out
+from fedct_flwr.wire.kinds import HARD, Kind
+from fedct_flwr.wire.sums import NoisySum
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
 STATED: Final = {
@@ -318,14 +320,14 @@ class Page:
         )
 
 
-def _totals(limits: object, used: Spent) -> Iterator[str]:
+def _totals(limits: object, used: Used) -> Iterator[str]:
     for field, cap in TOTALS.items():
         yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
 
 
 def _of_each_question(kind: Kind, policy: Policy) -> Iterator[tuple[str, list[str]]]:
     """Limits of a policy that hold for each question of this kind: a title, and sentences below it."""
-    if isinstance(kind, OnlyReady):
+    if kind.added:
         yield (
             "Limits of each secure sum",
             [

@@ -24,6 +24,7 @@ from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.study_folder import differing, read_grouped, read_study, table_of
 from fedct_flwr.hospital import app_code, approval
 from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.hospital.approval import check_let_out
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
@@ -32,7 +33,6 @@ from fedct_flwr.hospital.log_entry import LogEntry, is_revoked, read_entries
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.text.printable import in_shell, printable, quoted
 from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.kinds import check_let_out
 
 _DESPITE: Final = "despite duplicates"
 _LONGEST: Final = 1000

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli.findings import FOUND_BAD, Finding, Mark, bad, show
+from fedct_flwr.cli.findings import FOUND_BAD, CheckFinding, Mark, bad, show
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo import checks
 from fedct_flwr.cli.silo import checks_records as records
@@ -34,18 +34,18 @@ class Check:
     """
 
     title: str
-    look: Callable[[Silo], Iterator[Finding] | None]
+    look: Callable[[Silo], Iterator[CheckFinding] | None]
     failed: str = ""
     fix: str = ""
     of_apps: bool = False
     """Whether it is also for a silo that runs an app instead of co-training."""
 
-    def findings(self, silo: Silo) -> Iterator[Finding]:
+    def findings(self, silo: Silo) -> Iterator[CheckFinding]:
         """The findings; never raises."""
         try:
             yield from self.look(silo) or ()
         except Unread as what:
-            yield Finding(Mark.UNKNOWN, f"{self.title}: not looked at, as {what} cannot be read")
+            yield CheckFinding(Mark.UNKNOWN, f"{self.title}: not looked at, as {what} cannot be read")
         except Exception as error:
             if self.fix and isinstance(error, FedctError | OSError):
                 yield bad(f"{self.title}: {self.failed or error}", self.fix, error)
@@ -122,7 +122,7 @@ def check(
     The output names no record, no label as the file writes it and no path outside the silo's folder, and hides
     small counts: it is safe to e-mail. Exit code 3 if anything is bad.
     """
-    out, silo, found = Output(as_json=json_), Silo(silo_file(folder)), list[Finding]()
+    out, silo, found = Output(as_json=json_), Silo(silo_file(folder)), list[CheckFinding]()
     for one in (
         *(one for one in CHECKS if one.of_apps or not silo.runs_app),
         *(() if offline else NETWORK_CHECKS),

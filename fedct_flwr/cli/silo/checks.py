@@ -32,14 +32,14 @@ from packaging.requirements import Requirement
 
 from fedct_flwr import labelers
 from fedct_flwr.cli.certificates import days_left
-from fedct_flwr.cli.findings import Finding, bad, good, warning
+from fedct_flwr.cli.findings import CheckFinding, bad, good, warning
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.config.settings import split_address
 from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_study, table_of
 from fedct_flwr.hospital.app_code import load
-from fedct_flwr.hospital.approval import promises_of
+from fedct_flwr.hospital.approval import kind_in_policy, promises_of
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, public_key_path
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state, lost_ledger, lost_line
 from fedct_flwr.hospital.link import call, sentence_of
@@ -48,7 +48,6 @@ from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, Examples, FedctError, Groups
-from fedct_flwr.wire.kinds import kind_in_policy
 
 EGRESS_KEYS: Final = "put back keys/egress.key and keys/egress.pub"
 LATEST: Final = "restore the folder as a whole from the latest backup, with the user that all agents run as"
@@ -138,7 +137,7 @@ class Silo:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else f"…/{path.name}"
 
 
-def packages(_: Silo) -> Iterator[Finding]:
+def packages(_: Silo) -> Iterator[CheckFinding]:
     """Python, and required packages of a version that does not do. Pip has installed all of them."""
     needed = [one for one in map(Requirement, requires(_PACKAGES[0]) or []) if not one.marker]
     wrong = [one for one in needed if not one.specifier.contains(version(one.name), prereleases=True)]
@@ -151,7 +150,7 @@ def packages(_: Silo) -> Iterator[Finding]:
         yield good(f"Python {platform.python_version()} on {sys.platform}, {shown}")
 
 
-def settings(silo: Silo) -> Iterator[Finding]:
+def settings(silo: Silo) -> Iterator[CheckFinding]:
     """Whether ``silo.toml`` can be read."""
     try:
         yield good(f"silo.toml: silo {silo.place.silo}")
@@ -160,7 +159,7 @@ def settings(silo: Silo) -> Iterator[Finding]:
         yield bad("silo.toml cannot be read", "fedct silo status says what is wrong")
 
 
-def disk(silo: Silo) -> Iterator[Finding]:
+def disk(silo: Silo) -> Iterator[CheckFinding]:
     """Room for the log and the model: what cannot be logged is not released."""
     state = silo.place.state
     free = shutil.disk_usage(next(folder for folder in (state, *state.parents) if folder.exists())).free // _MEGABYTE
@@ -169,7 +168,7 @@ def disk(silo: Silo) -> Iterator[Finding]:
     yield good(message) if free >= _LEAST_DISK else bad(message, fix)
 
 
-def app(silo: Silo) -> Iterator[Finding]:
+def app(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the app can be imported, here and now."""
     config = silo.place
     if isinstance(config, AppSilo):
@@ -180,7 +179,7 @@ def app(silo: Silo) -> Iterator[Finding]:
 # --- keys and the log
 
 
-def egress_key(silo: Silo) -> Iterator[Finding]:
+def egress_key(silo: Silo) -> Iterator[CheckFinding]:
     """The key that signs the log, and its public half."""
     path = silo.place.egress_key
     if load_egress_key(path).public_key() == load_public_key(public_key_path(path)):
@@ -189,7 +188,7 @@ def egress_key(silo: Silo) -> Iterator[Finding]:
         yield bad("egress key: the public key is that of another one", EGRESS_KEYS)
 
 
-def egress_log(silo: Silo) -> Iterator[Finding]:
+def egress_log(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the log of all that left is intact."""
     config = silo.place
     verdict = verify_log(config.state, load_public_key(public_key_path(config.egress_key)), config.silo)
@@ -211,7 +210,7 @@ def egress_log(silo: Silo) -> Iterator[Finding]:
         yield good(f"egress log: intact, {count(verdict.chain.number, 'line')}")
 
 
-def node_key(silo: Silo) -> Iterator[Finding]:
+def node_key(silo: Silo) -> Iterator[CheckFinding]:
     """The SuperNode's key, by which the coordinator knows this silo."""
     path = silo.place.connection.node_key
     wrong = "is no ECDSA P-384 key"
@@ -224,7 +223,7 @@ def node_key(silo: Silo) -> Iterator[Finding]:
     yield good(f"node key: {shown}; the coordinator must know {shown}.pub")
 
 
-def modes(silo: Silo) -> Iterator[Finding]:
+def modes(silo: Silo) -> Iterator[CheckFinding]:
     """Whether other users of the machine can read what they must not."""
     config, secret = silo.place, silo.place.connection.secret
     if not secret.is_file() or not secret.stat().st_size:
@@ -244,7 +243,7 @@ def _open_to_others(path: Path) -> bool:
     return path.exists() and bool(path.stat().st_mode & _OTHERS)
 
 
-def approval(silo: Silo) -> Iterator[Finding]:
+def approval(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the study, or the app, is approved as it is now."""
     study = None if silo.runs_app else silo.study
     found = approval_state(silo.place, study, list(read_entries(silo.place.state)))
@@ -258,7 +257,7 @@ def approval(silo: Silo) -> Iterator[Finding]:
 # --- limits and promises
 
 
-def shared_limits(silo: Silo) -> Iterator[Finding]:
+def shared_limits(silo: Silo) -> Iterator[CheckFinding]:
     """The folder under ``[records]``, and what all studies have used; nothing where no limits are shared."""
     folder, usage = silo.config.records.folder, SharedUsage.of(silo.config)
     if folder is None or usage is None:
@@ -298,7 +297,7 @@ def protection(silo: Silo) -> None:
         labelers.labeler_for(labelers.Start(promised, config.learner, config.silo, agreed.schema, agreed.public, size))
 
 
-def privacy(silo: Silo) -> Iterator[Finding]:
+def privacy(silo: Silo) -> Iterator[CheckFinding]:
     """Promises, and what the ledger says was spent of each; nothing where nothing is promised."""
     for promise in promises_of(silo.config).values():
         budget = f"epsilon {promise.epsilon:g}, delta {promise.delta:g} for {promise.protects} in total"
@@ -306,7 +305,7 @@ def privacy(silo: Silo) -> Iterator[Finding]:
         yield good(f"privacy: {promise.kept_by}, {budget}; {spent:.3g} spent")
 
 
-def students(silo: Silo) -> Iterator[Finding]:
+def students(silo: Silo) -> Iterator[CheckFinding]:
     """Records enough for all teachers (FedKT), and a learner for them; nothing where no votes may leave."""
     config, agreed, records = silo.config, silo.study, silo.records
     if all(kind_in_policy(name).own_model for name in config.policy.kinds):
@@ -325,7 +324,7 @@ def students(silo: Silo) -> Iterator[Finding]:
 # --- the way to the coordinator and to the SuperNode
 
 
-def certificates(silo: Silo) -> Iterator[Finding]:
+def certificates(silo: Silo) -> Iterator[CheckFinding]:
     """The coordinator's certificate authority, and what opens its gateway. Only the gateway knows whether it asks."""
     connection = silo.place.connection
     for what, path, fix in (
@@ -343,7 +342,7 @@ def certificates(silo: Silo) -> Iterator[Finding]:
             yield good(f"{what}: valid for {days:,} more days")
 
 
-def coordinator(silo: Silo) -> Iterator[Finding]:
+def coordinator(silo: Silo) -> Iterator[CheckFinding]:
     """A real TLS connection to the SuperLink with that certificate, the way Flower's client makes it."""
     connection = silo.place.connection
     address = connection.superlink
@@ -377,7 +376,7 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         yield good("clock: the same as the coordinator's, within a few seconds")
 
 
-def link(silo: Silo) -> Iterator[Finding]:
+def link(silo: Silo) -> Iterator[CheckFinding]:
     """Whether agent and SuperNode may be apart: between them is plain HTTP. Makes no connection."""
     address = silo.place.connection.supernode
     host = split_address(address)[0]
@@ -394,7 +393,7 @@ def link(silo: Silo) -> Iterator[Finding]:
         )
 
 
-def supernode(silo: Silo) -> Iterator[Finding]:
+def supernode(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the SuperNode listens for its agent. ``fedct silo status`` shows the work of both."""
     address = silo.place.connection.supernode
     try:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.cli.findings import Finding, bad, good, of_data, warning
+from fedct_flwr.cli.findings import CheckFinding, bad, good, of_data, warning
 from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
@@ -24,7 +24,8 @@ from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import differing, events_of, read_grouped, read_study
 from fedct_flwr.datasets.tables import encode
-from fedct_flwr.drawing.cells import MOST, Cells
+from fedct_flwr.drawing.cells import MOST, Domain
+from fedct_flwr.hospital.approval import check_let_out, kinds_let_out
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
@@ -34,7 +35,6 @@ from fedct_flwr.silo.answers import check_learner
 from fedct_flwr.survival.times import check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
-from fedct_flwr.wire.kinds import check_let_out, kinds_let_out
 
 _LISTED: Final = 5
 _CLASSES: Final = 20
@@ -42,7 +42,7 @@ _SAMPLE: Final = 500
 _QUICK_STEPS: Final = 2
 
 
-def study(silo: Silo) -> Iterator[Finding]:
+def study(silo: Silo) -> Iterator[CheckFinding]:
     """The study as it was handed out; all of it is public."""
     found = read_study(silo.config.study)
     columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
@@ -52,7 +52,7 @@ def study(silo: Silo) -> Iterator[Finding]:
     yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
 
 
-def records(silo: Silo) -> Iterator[Finding]:
+def records(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the records can be read and have the study's columns."""
     config, agreed = silo.config, silo.study
     if not config.data.source.exists():
@@ -70,7 +70,7 @@ def records(silo: Silo) -> Iterator[Finding]:
             yield bad(f"records: {message}", fix, error)
 
 
-def labels(silo: Silo) -> Iterator[Finding]:
+def labels(silo: Silo) -> Iterator[CheckFinding]:
     """Whether each label, or folder of images, is a class of the study."""
     config, agreed = silo.config, silo.study
     if not silo.fits:
@@ -84,7 +84,7 @@ def labels(silo: Silo) -> Iterator[Finding]:
     yield good(f"labels: each of them is {what}")
 
 
-def _table(silo: Silo) -> Iterator[Finding]:
+def _table(silo: Silo) -> Iterator[CheckFinding]:
     data, schema, group, table = silo.config.data, silo.study.schema, silo.config.data.tables.group, silo.table
     assert table is not None  # noqa: S101 - there are no images
     found, columns = set(table.column_names), [column.name for column in schema.columns]
@@ -154,7 +154,7 @@ def _fits(table: pa.Table, column: Column, file: Path) -> bool:
     return True
 
 
-def inspection(silo: Silo) -> Iterator[Finding]:
+def inspection(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the records are what the study takes them for: values, spellings, units, copies."""
     config, agreed = silo.config, silo.study
     found = silo.read("the records", lambda: inspect_records(config.data, agreed, config.silo, silo.table))
@@ -164,14 +164,14 @@ def inspection(silo: Silo) -> Iterator[Finding]:
         yield good(f"data: next to the public set, {sentence}")
     for place, column in enumerate(silo.study.schema.columns):
         form = None if column.text else silo.study.config.columns.get(column.name)
-        if form and (outside := Cells.of(form, column, MOST).place(silo.records.X[:, place].astype(np.float64))[1]):
+        if form and (outside := Domain.of(form, column, MOST).place(silo.records.X[:, place].astype(np.float64))[1]):
             yield warning(
                 f"data: {quoted(column.name)} has values outside of the study's dictionary, to tens {rounded(outside)}",
                 "check unit and coding, or ask the coordinator to correct [columns] in study.toml",
             )
 
 
-def class_counts(silo: Silo) -> Iterator[Finding]:
+def class_counts(silo: Silo) -> Iterator[CheckFinding]:
     """How many records of each class; small numbers are hidden."""
     counts = silo.study.schema.outcome.counts(silo.records.y)
     if not counts:
@@ -185,7 +185,7 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
         yield good(message)
 
 
-def learner(silo: Silo) -> Iterator[Finding]:
+def learner(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the learner can be made and trains on a sample of the records."""
     config, agreed, sample, X = silo.config, silo.study, _sample(silo.records), silo.records.X
     settings, name = config.learner.model_copy(update={"local_steps": _QUICK_STEPS}), config.learner.name
@@ -240,7 +240,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def duplicates(silo: Silo) -> Iterator[Finding]:
+def duplicates(silo: Silo) -> Iterator[CheckFinding]:
     """Whether records of the silo are in the public set."""
     agreed = silo.study
     found = find_duplicates(silo.records.X, agreed.public.X, agreed.schema)

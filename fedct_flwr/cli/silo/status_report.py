@@ -25,15 +25,14 @@ from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.approval import in_force, promises_of
+from fedct_flwr.hospital.approval import in_force, kind_in_policy, promises_of
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state
 from fedct_flwr.hospital.link import LinkStatus, span
-from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Spent, read_entries, spent
+from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Used, read_entries, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import FedctError, Refusal
-from fedct_flwr.wire.kinds import kind_in_policy
 
 FEW_BYTES: Final = 100_000_000
 """Free bytes of a disk that is nearly full."""
@@ -136,7 +135,7 @@ def _certificate_days(config: SiloFolder) -> dict[str, int]:
     return {name: days for name, path in paths.items() if (days := days_of(path)) is not None}
 
 
-def _limits(limits: object, used: Spent | None) -> dict[str, dict[str, int] | None]:
+def _limits(limits: object, used: Used | None) -> dict[str, dict[str, int] | None]:
     return {
         "used": None if used is None else {cap.name: cap.of(used) for cap in TOTALS.values()},
         "limits": {cap.name: getattr(limits, field) for field, cap in TOTALS.items()},
@@ -157,7 +156,7 @@ def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] |
 def _over_studies(config: SiloConfig, folder: Path) -> dict[str, Any]:
     """Limits and budget that several studies share; None for what is used of them, if that cannot be told."""
     usage = SharedUsage.of(config)
-    used, studies = (_told(usage.spent) if usage else (Spent(), 0)) or (None, 0)
+    used, studies = (_told(usage.spent) if usage else (Used(), 0)) or (None, 0)
     epsilon, records = _told(partial(spent_epsilon, config)), config.records
     bounded = None if epsilon is None else math.isfinite(epsilon)
     return {

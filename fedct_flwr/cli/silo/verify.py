@@ -21,7 +21,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.latest_state import lost_line
-from fedct_flwr.hospital.log_entry import LOG_FILE, Event, Verdict, read_entries, spent, verify_log
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogVerdict, read_entries, spent, verify_log
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, Refusal, RunError, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply
@@ -100,7 +100,7 @@ def verify(
         raise _missing(config, missing)
 
 
-def _verdict(config: SiloFolder, public_key: Ed25519PublicKey) -> Verdict:
+def _verdict(config: SiloFolder, public_key: Ed25519PublicKey) -> LogVerdict:
     """The proof of the log, which has the line that is remembered next to the key, too."""
     verdict = verify_log(config.state, public_key, config.silo)
     if verdict.intact and (line := lost_line(config)):
@@ -111,7 +111,7 @@ def _verdict(config: SiloFolder, public_key: Ed25519PublicKey) -> Verdict:
     return verdict
 
 
-def _broken(verdict: Verdict) -> RunError:
+def _broken(verdict: LogVerdict) -> RunError:
     return RunError(f"the egress log is not intact{', ' if verdict.bad_line else ': '}{verdict.sentence}")
 
 

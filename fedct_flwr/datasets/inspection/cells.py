@@ -101,7 +101,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 
-class Kind(StrEnum):
+class CellKind(StrEnum):
     """Kind of a column's cells; empty where no cell has a value."""
 
     NUMBERS = "numbers"
@@ -122,7 +122,7 @@ class Cells:
     ``numbers`` ``(records,)`` are floats with NaN where a value is missing; of text, positions in ``words``, or -1.
     """
 
-    kind: Kind
+    kind: CellKind
     numbers: Floats | Ints
     words: tuple[str, ...] = ()
 
@@ -131,13 +131,14 @@ class Cells:
         """A column of a table. Text of blanks alone is missing."""
         column, nothing = usual(column), np.full(len(column), np.nan)
         if column.null_count == len(column):
-            return cls(Kind.NOTHING, nothing)
+            return cls(CellKind.NOTHING, nothing)
         if is_number(column.type):
             values = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64, copy=True)
             values[np.isinf(values)] = np.nan
             return cls.of_numbers(values)
         if not is_text(column.type):
-            return cls(Kind.DATES if is_dated(column.type) or pa.types.is_time(column.type) else Kind.OTHER, nothing)
+            dated = is_dated(column.type) or pa.types.is_time(column.type)
+            return cls(CellKind.DATES if dated else CellKind.OTHER, nothing)
         encoded = pa.concat_arrays(column.cast(pa.string()).chunks).dictionary_encode()
         codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64, copy=True)
         words = encoded.dictionary.to_pylist()
@@ -148,8 +149,8 @@ class Cells:
     def of_numbers(cls, values: Floats, words: tuple[str, ...] = ()) -> "Cells":
         """Numbers, or numbers of ``words``, with NaN where a value is missing."""
         if words and not np.isnan(values).all():
-            return cls(Kind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)
-        return cls(Kind.NOTHING if np.isnan(values).all() else Kind.NUMBERS, values)
+            return cls(CellKind.TEXT, np.where(np.isnan(values), -1, values).astype(np.int64), words)
+        return cls(CellKind.NOTHING if np.isnan(values).all() else CellKind.NUMBERS, values)
 
     @property
     def sentences(self) -> bool:
@@ -202,7 +203,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class Inspected:
     """One column in all tables; ``public`` is None where the public set does not have it, as the label."""
 
     name: str
@@ -218,12 +219,12 @@ class Column:
     def of_numbers(self) -> bool:
         """Whether all tables hold numbers, or nothing."""
         kinds = {cells.kind for cells in self.tables.values()}
-        return Kind.NUMBERS in kinds and kinds <= {Kind.NUMBERS, Kind.NOTHING}
+        return CellKind.NUMBERS in kinds and kinds <= {CellKind.NUMBERS, CellKind.NOTHING}
 
     @property
-    def trained(self) -> "Column":
+    def trained(self) -> "Inspected":
         """The same without the silos' test tables."""
-        return Column(
+        return Inspected(
             self.name, self.public, {name: cells for name, cells in self.silos.items() if not name.endswith(TESTED)}
         )
 
@@ -273,20 +274,22 @@ def _least_of_others(values: Floats) -> Floats:
     return found
 
 
-def columns_of_tables(public: pa.Table, silos: Mapping["SiloName", pa.Table]) -> Iterator[Column]:
+def columns_of_tables(public: pa.Table, silos: Mapping["SiloName", pa.Table]) -> Iterator[Inspected]:
     """The public table's columns one by one, so that memory is that of one column."""
     # A table looks a name up among all of its names.
     there = {silo: dict(zip(table.column_names, table.columns, strict=True)) for silo, table in silos.items()}
     for name, column in zip(public.column_names, public.columns, strict=True):
         own = {silo: Cells.of(table[name]) for silo, table in there.items() if name in table}
-        yield Column(name, Cells.of(column), own)
+        yield Inspected(name, Cells.of(column), own)
 
 
-def columns_of_arrays(public: "Features", silos: Mapping["SiloName", "Features"], schema: "Schema") -> Iterator[Column]:
+def columns_of_arrays(
+    public: "Features", silos: Mapping["SiloName", "Features"], schema: "Schema"
+) -> Iterator[Inspected]:
     """The same for encoded tables ``(records, columns)``, without columns of text."""
     for at, column in enumerate(schema.columns):
         if not column.text:
             # A value that the public set lacks has the last number.
             words = () if column.categories is None else (*column.categories, "(unknown)")
             own = {silo: Cells.of_numbers(X[:, at].astype(np.float64), words) for silo, X in silos.items()}
-            yield Column(column.name, Cells.of_numbers(public[:, at].astype(np.float64), words), own)
+            yield Inspected(column.name, Cells.of_numbers(public[:, at].astype(np.float64), words), own)

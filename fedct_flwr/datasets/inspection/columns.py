@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
-from fedct_flwr.datasets.inspection.cells import FEWEST, MISSING_CODES, Cells, Column, Floats, Ints, Kind, are_dates
+from fedct_flwr.datasets.inspection.cells import (
+    FEWEST,
+    MISSING_CODES,
+    CellKind,
+    Cells,
+    Floats,
+    Inspected,
+    Ints,
+    are_dates,
+)
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction
 from fedct_flwr.types import SiloName
 
@@ -24,19 +33,19 @@ _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?
 
 
 def of_public(
-    column: Column, redaction: Redaction, categories: Collection[str], dated: Collection[str]
+    column: Inspected, redaction: Redaction, categories: Collection[str], dated: Collection[str]
 ) -> Iterator[Finding]:
     """Refusals of a public column. ``categories`` hold names even if they look like numbers, ``dated`` columns days."""
     name, cells = column.name, column.public
     if cells is None:
         return
-    if cells.kind is Kind.DATES:
+    if cells.kind is CellKind.DATES:
         yield redaction.refused(
             "dates-as-text", name, "", "holds dates", _remedy(redaction, '"%Y-%m-%d"'), lifted=False
         )
-    elif cells.kind is Kind.TEXT and name not in categories and (found := _number_or_date(cells, name, redaction)):
+    elif cells.kind is CellKind.TEXT and name not in categories and (found := _number_or_date(cells, name, redaction)):
         yield found
-    elif cells.kind is Kind.TEXT and cells.valid >= FEWEST and cells.distinct >= 0.9 * cells.valid:
+    elif cells.kind is CellKind.TEXT and cells.valid >= FEWEST and cells.distinct >= 0.9 * cells.valid:
         what = f"has {cells.distinct:,} different texts in {cells.valid:,} records, as names, identifiers and free text"
         fix = (
             f"{redaction.read_as_text(name)}, or {redaction.leave_out}"
@@ -44,24 +53,24 @@ def of_public(
             else redaction.leave_out
         )
         yield redaction.refused("one-per-record", name, "", f"{what} have", fix)
-    elif cells.kind is Kind.NUMBERS and name not in dated and _numbers_rows(cells, name):
+    elif cells.kind is CellKind.NUMBERS and name not in dated and _numbers_rows(cells, name):
         what = f"{'' if name.strip() else 'without a name '}numbers the records"
         yield redaction.refused("index-column", name, "", what, redaction.leave_out)
 
 
-def of_silo(column: Column, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
+def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator[Finding]:
     """Refusals of a silo's column, compared with the public one."""
     public, own, name = column.public, column.silos[silo], column.name
     if public is None:
         return
     what = "holds {}, and numbers in the public set"
-    if public.kind is Kind.NUMBERS and own.kind is Kind.TEXT:
+    if public.kind is CellKind.NUMBERS and own.kind is CellKind.TEXT:
         what = what.format("text") + redaction.example(None, own.first([*own.counts])[0])
         other = redaction.refused("number-as-text", name, silo, what, "write numbers")
         yield _dates(own, name, silo, redaction) or number_as_text(own, name, silo, redaction) or other
-    elif public.kind is Kind.NUMBERS and own.kind is Kind.DATES:
+    elif public.kind is CellKind.NUMBERS and own.kind is CellKind.DATES:
         yield redaction.refused("dates-as-text", name, silo, what.format("dates"), "turn them into numbers")
-    elif public.kind is Kind.TEXT and own.kind is Kind.TEXT:
+    elif public.kind is CellKind.TEXT and own.kind is CellKind.TEXT:
         yield from _unknown(public, own, name, silo, redaction)
 
 
@@ -107,7 +116,7 @@ def _remedy(redaction: Redaction, forms: str) -> str:
 
 def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction) -> Finding | None:
     """The finding that some cells of a column of numbers are text, with the mend that fits most of them."""
-    if cells.kind is not Kind.TEXT or not cells.looks.number.any():
+    if cells.kind is not CellKind.TEXT or not cells.looks.number.any():
         return None
     looks, words, fix = cells.looks, np.array([*cells.counts], dtype=object), "turn it into numbers"
     bad, beyond = ~looks.plain, np.array([bool(_BEYOND.match(word)) for word in words])
@@ -145,7 +154,7 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, redaction: Re
         yield make("unknown-values", name, silo, what, fix)
 
 
-def suspicious(column: Column, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
+def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table; ``dated``: days since 1970."""
     of_numbers, shown = (
         column.of_numbers,
@@ -157,7 +166,7 @@ def suspicious(column: Column, redaction: Redaction, categories: bool, dated: bo
                 yield _sentinel(column.name, [*map(shown, found)], silo, redaction)
             else:
                 yield from _far_numbers(column, silo, redaction, shown)
-        elif cells.kind is Kind.TEXT:
+        elif cells.kind is CellKind.TEXT:
             # Numbers such as 999 where all other values are words.
             words = [word for word in cells.counts if re.fullmatch(r"\s*(-?(9{1,5}|8{2,5}|7{2,5})|-1)\s*", word)]
             others = [word for word in cells.counts if word not in words]
@@ -183,7 +192,7 @@ def _placeholders(cells: Cells) -> list[float]:
     return sorted({*np.floor(values[codes & (far | (often >= max(5, 0.02 * cells.valid, 4 * there.max())))]).tolist()})
 
 
-def _sentinels(column: Column, silo: SiloName) -> list[float]:
+def _sentinels(column: Inspected, silo: SiloName) -> list[float]:
     """Codes at an end of a table's numbers, far from the others or far more frequent; or alone in being negative."""
     found: list[float] = []
     values, cells = column.tables[silo].tally
@@ -217,7 +226,7 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
     )
 
 
-def _far_numbers(column: Column, silo: SiloName, redaction: Redaction, shown: Any) -> Iterator[Finding]:
+def _far_numbers(column: Inspected, silo: SiloName, redaction: Redaction, shown: Any) -> Iterator[Finding]:
     """Up to half of a table's numbers beyond a gap of 0.7 times the width of all others; or negative ones alone."""
     own = column.tables[silo].ordered
     others = column.ends_of_others(silo)

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection import columns, table_one
-from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, Cells, Column, Kind, are_dates, columns_of_tables
+from fedct_flwr.datasets.inspection.cells import (
+    FEWEST,
+    TESTED,
+    CellKind,
+    Cells,
+    Inspected,
+    are_dates,
+    columns_of_tables,
+)
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
-from fedct_flwr.datasets.inspection.table_one import Row, TableOne
+from fedct_flwr.datasets.inspection.table_one import Inspection, Row, TableOne
 from fedct_flwr.datasets.tables import class_name
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.text.spelling import folded, spelled_alike
@@ -28,24 +36,6 @@ _FEW: Final = 5
 """Records of a silo or a class below which that is said."""
 _MANY: Final = 20
 """Usual largest number of classes."""
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """Summary of a federation's tables by site, and the suspicious findings."""
-
-    table: TableOne = field(default_factory=TableOne)
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def refused(self) -> list[Finding]:
-        """Findings with which nothing runs."""
-        return [found for found in self.findings if found.severity is Severity.REFUSED]
-
-    @property
-    def suspicious(self) -> list[Finding]:
-        """Suspicious findings."""
-        return [found for found in self.findings if found.severity is Severity.SAID]
 
 
 def inspect_tables(
@@ -94,7 +84,7 @@ def inspect_tables(
         fix = "nothing, if these are answers to compare with later; a feature needs another name"
         found.append(redaction.finding("label-in-public", label, "", what, fix))
     if number:
-        outcome = Column(label, None, answers)
+        outcome = Inspected(label, None, answers)
         rows = [table_one.row_of(outcome.trained), *rows]
         texts = [columns.number_as_text(cells, label, silo, redaction) for silo, cells in answers.items()]
         on_outcome = filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
@@ -132,7 +122,7 @@ def inspect_tables(
 def _classes(cells: Cells, means: Mapping[str, str]) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:
     """The class of each record, ``(records,)``, empty where it has none."""
     at: NDArray[np.int64]
-    if cells.kind is Kind.NUMBERS:
+    if cells.kind is CellKind.NUMBERS:
         values, at = np.unique(cells.numbers, return_inverse=True)
         words = ["" if np.isnan(value) else str(value) for value in values.tolist()]
     else:

@@ -40,7 +40,7 @@ _TOLD: Final = 0.65
 _REVERSED: Final = 0.35
 
 
-class Fit(NamedTuple):
+class LabelFit(NamedTuple):
     """How well others' records predict a silo's labels: ``error`` is the standard error of an AUC of one half."""
 
     auc: float
@@ -84,11 +84,11 @@ class LabelsFit:
         return float(np.mean([_auc(*halves[1 - at], _way(_sums(*halves[at]))) for at in (0, 1)]))
 
     @cached_property
-    def all(self) -> dict["SiloName", Fit]:
+    def all(self) -> dict["SiloName", LabelFit]:
         """The fit of each silo, by all others."""
         return self._among(self.silos)
 
-    def misfits(self) -> Iterator[tuple["SiloName", Fit, float]]:
+    def misfits(self) -> Iterator[tuple["SiloName", LabelFit, float]]:
         """Silos whose labels do not fit, the worst first, each with the level of those that are left without it.
 
         Wrong labels of one silo spoil the fit of others, so the worst is the one without which the rest fits best.
@@ -100,7 +100,7 @@ class LabelsFit:
             for silo in (silo for silo in lowest if fits[silo].fails(1.0)):
                 rest = [other for other in left if other != silo]
                 among = self._among(rest) if len(rest) > 1 else {}
-                level = _level([*among.values()] or [Fit(self.own(rest[0]), fits[rest[0]].error)])
+                level = _level([*among.values()] or [LabelFit(self.own(rest[0]), fits[rest[0]].error)])
                 if fits[silo].fails(level):
                     found.append((level, silo, rest, among))
             if not found:
@@ -135,13 +135,13 @@ class LabelsFit:
             areas[silo] = n + m, area(value, float(np.sum(parts**2)), *sorted((n, m)))
         return areas
 
-    def _among(self, silos: Sequence["SiloName"]) -> dict["SiloName", Fit]:
+    def _among(self, silos: Sequence["SiloName"]) -> dict["SiloName", LabelFit]:
         found = {}
         for silo, way in self._ways(silos):
             one, other = self._parts[silo]
             n, m = len(one), len(other)
             # Mann and Whitney 1947.
-            found[silo] = Fit(_auc(one, other, way), float(np.sqrt((n + m + 1) / (12 * n * m))))
+            found[silo] = LabelFit(_auc(one, other, way), float(np.sqrt((n + m + 1) / (12 * n * m))))
         return found
 
     def _ways(self, silos: Sequence["SiloName"]) -> Iterator[tuple["SiloName", _Floats]]:
@@ -168,7 +168,7 @@ class ConsensusFit(NamedTuple):
     @property
     def words(self) -> str:
         """A sentence for the silo's people where labels do not fit, else empty."""
-        fit, unknown = Fit(self.auc, self.error), _TOLD - _ERRORS * self.error
+        fit, unknown = LabelFit(self.auc, self.error), _TOLD - _ERRORS * self.error
         figures = f"(AUC {self.auc:.2f}, by your own records {self.own:.2f})"
         if fit.reversed:
             return f"the consensus ranks your records the other way round {figures}: check which class is which"
@@ -190,7 +190,7 @@ class _Sums(NamedTuple):
     records: Any
 
 
-def _level(fits: Sequence[Fit]) -> float:
+def _level(fits: Sequence[LabelFit]) -> float:
     """The mean AUC less its own 1.5 standard errors: what columns surely tell of labels."""
     aucs, errors = np.array(fits).T
     return float(aucs.mean() - _ERRORS * np.sqrt((errors**2).sum()) / len(fits))

@@ -9,13 +9,13 @@ Dalton 2012); of several words the largest SMD counts, and of a column also that
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.cells import FEWEST, Cells, Column, Floats, Ints, Kind
+from fedct_flwr.datasets.inspection.cells import FEWEST, CellKind, Cells, Floats, Inspected, Ints
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import SiloName
@@ -33,7 +33,7 @@ _FEW: Final = 5
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteCell:
     """One cell of the table: a column at a silo, or in the public set if ``silo`` is empty.
 
     ``numbers`` are the quartiles; ``words`` count the most frequent values. ``what`` differs most from other tables:
@@ -66,11 +66,11 @@ class Row:
     """A column by site; ``label`` for the one that is predicted."""
 
     column: str
-    sites: tuple[Site, ...]
+    sites: tuple[SiteCell, ...]
     label: bool = False
 
     @property
-    def furthest(self) -> tuple[float, Site | None]:
+    def furthest(self) -> tuple[float, SiteCell | None]:
         """The largest SMD without its sign, and where it is."""
         site = max(self.sites, key=lambda site: -1.0 if site.smd is None else abs(site.smd), default=None)
         return (0.0, None) if site is None or site.smd is None else (abs(site.smd), site)
@@ -99,10 +99,28 @@ class TableOne:
     @classmethod
     def of_document(cls, rows: Iterable[Mapping[str, Any]]) -> "TableOne":
         """Read the JSON of ``document``."""
-        return cls(tuple(Row(**{**row, "sites": tuple(Site(**site) for site in row["sites"])}) for row in rows))
+        return cls(tuple(Row(**{**row, "sites": tuple(SiteCell(**site) for site in row["sites"])}) for row in rows))
 
 
-def row_of(column: Column, label: bool = False) -> Row:
+@dataclass(frozen=True)
+class Inspection:
+    """Summary of a federation's tables by site, and the suspicious findings."""
+
+    table: TableOne = field(default_factory=TableOne)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def refused(self) -> list[Finding]:
+        """Findings with which nothing runs."""
+        return [found for found in self.findings if found.severity is Severity.REFUSED]
+
+    @property
+    def suspicious(self) -> list[Finding]:
+        """Suspicious findings."""
+        return [found for found in self.findings if found.severity is Severity.SAID]
+
+
+def row_of(column: Inspected, label: bool = False) -> Row:
     """A column by site."""
     tables = column.tables
     few = label or not column.of_numbers or all(cells.distinct <= _FEW for cells in tables.values())
@@ -125,7 +143,7 @@ def row_of(column: Column, label: bool = False) -> Row:
     sites = []
     for at, (silo, *both) in enumerate(zip(tables, missing, own, strict=True)):
         furthest = max(both, key=lambda each: abs(each.get("smd", 0.0)))
-        sites.append(Site(silo, records[at], lacking[at], **shown[at], **furthest))
+        sites.append(SiteCell(silo, records[at], lacking[at], **shown[at], **furthest))
     return Row(column.name, tuple(sites), label)
 
 
@@ -151,8 +169,8 @@ def said_of(row: Row, redaction: Redaction) -> Iterator[Finding]:
 def of_classes(counts: Mapping[SiloName, Mapping[str, int]], label: str) -> Row:
     """The row of the classes of each silo's records."""
     words = {silo: np.repeat(np.arange(len(own)), [*own.values()]) for silo, own in counts.items()}
-    cells = {silo: Cells(Kind.TEXT, words[silo], tuple(own)) for silo, own in counts.items()}
-    return row_of(Column(label, None, cells).trained, label=True)
+    cells = {silo: Cells(CellKind.TEXT, words[silo], tuple(own)) for silo, own in counts.items()}
+    return row_of(Inspected(label, None, cells).trained, label=True)
 
 
 def largest(table: TableOne, redaction: Redaction) -> str:
@@ -247,7 +265,7 @@ def _standardized(difference: float, variance: float) -> float:
     return float(np.clip(found, -99.9, 99.9))
 
 
-def _compared(site: Site) -> str:
+def _compared(site: SiteCell) -> str:
     """The value here and elsewhere, such as "m 80%, elsewhere 40% to 50%"."""
     form = ".4g" if site.what == "median" else ".0%"
     here, low, high = (format(number, form) for number in (site.here, *site.there))

@@ -1,19 +1,44 @@
-"""FedCT on grades of risk: silos whose records tell the time to an event share how they rank the public set.
+"""FedCT whose targets are no single class: shares of the votes, or grades of risk.
 
-A grade is a hard label. The consensus is the mean of the grades, or their median, cut into as many parts again.
+Silos whose records tell the time to an event share how they rank the public set. A grade is a hard label. The
+consensus is the mean of the grades, or their median, cut into as many parts again.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from fedct_flwr import coordinator
 from fedct_flwr.algorithms.fedct import LabelSharing, Summable
 from fedct_flwr.config.settings import Uses, uses
-from fedct_flwr.consensus.counting import Consensus, Decide, plurality
+from fedct_flwr.consensus.counting import Consensus, Decide, plurality, shares_of_votes
 from fedct_flwr.consensus.grades import consensus_of_grades
 from fedct_flwr.coordinator.algorithm import IN_SUMS
+from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.numbers import SHARES
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.questions import Learning
 
 _USED: Final[Uses] = uses("query-size", "stop-at-fixed-point", "protection")
+
+
+@dataclass(frozen=True)
+class SharesOfVotes(LabelSharing):
+    """Silos send labels, and learn each class's share of the votes instead of the class with the most."""
+
+    name: ClassVar[str] = "fedct-shares"
+    title: ClassVar[str] = "FedCT"
+    rule: ClassVar[str] = "shares of votes"
+    kind: ClassVar[Kind] = SHARES
+
+    @property
+    def learning(self) -> "Learning":
+        return coordinator.Learning(weight=1.0)
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Every silo's hard label counts, and shares are learned (arXiv:2310.05696; soft targets: arXiv:1503.02531)."""
+        return shares_of_votes(num_classes)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""A silo's trained model, for a user's own records; and its scores by groups of records."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
+
+from fedct_flwr import datasets, learners, models, survival
+from fedct_flwr.datasets.tables import encode
+from fedct_flwr.runs.scores import Test
+from fedct_flwr.scoring.assessment import Labels, predict
+from fedct_flwr.scoring.intervals import UNKNOWN
+from fedct_flwr.scoring.subgroups import subgroups
+from fedct_flwr.simulation.silos import as_array, named, table_of
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.scoring.recalibration import Recalibration
+    from fedct_flwr.simulation.run import Run
+
+
+class SiloModel:
+    """A trained learner that reads tables and answers in the study's own names, for scikit-learn's tools an estimator.
+
+    ``learner`` is the learner itself, for features as numbers and classes by their positions in ``schema.classes``.
+    ``recalibration`` makes chances of its probabilities; None where they are ranks.
+    """
+
+    def __init__(
+        self, learner: "Learner", schema: "Schema", label: str = "", recalibration: "Recalibration | None" = None
+    ) -> None:
+        self.learner, self.schema, self._label, self.recalibration = learner, schema, label, recalibration
+
+    def predict(self, records: Any) -> NDArray[Any]:
+        """The class of each record, or its value, ``(n,)``.
+
+        ``records`` are a DataFrame with the columns that the silos have, an array ``(n, features)`` with the same cells
+        in the silos' order, or a folder of images, which come by name.
+        Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
+        """
+        X = self._features(records)
+        # Most learners refuse to say anything of nothing.
+        return self.schema.outcome.as_written(self.learner.predict(X) if len(X) else np.zeros(0, dtype=LABEL_DTYPE))
+
+    def predict_proba(self, records: Any) -> NDArray[np.float64]:
+        """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
+        X = self._features(records)
+        found = models.Recalibrated(self.learner, self.recalibration).probabilities(X, len(self.schema.classes))
+        if found is None:
+            raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
+        probabilities: NDArray[np.float64] = found
+        return probabilities
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes in the order of ``predict_proba``, as ``predict`` writes them."""
+        return self.schema.outcome.as_written(np.arange(len(self.schema.classes), dtype=LABEL_DTYPE))
+
+    def score(self, records: Any, outcomes: Any) -> float:
+        """The accuracy on records of these classes ``(n,)``, R² on values, or concordance on a pair (times, events)."""
+        if self.schema.follow_up:
+            time, event = (np.asarray(column) for column in outcomes)
+            return survival.concordance(survival.Times(time, event == 1), self.predict(records)).value
+        measure = r2_score if self.schema.outcome.number else accuracy_score
+        return float(measure(np.asarray(outcomes), self.predict(records)))
+
+    def chances(self, records: Any, horizons: Sequence[float]) -> NDArray[np.float64]:
+        """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes."""
+        if not isinstance(self.learner, learners.SurvivalLearner):
+            raise DataError("the model is not of time to an event: use predict_proba")
+        return self.learner.risks(self._features(records), tuple(horizons))
+
+    def fit(self, records: Any, outcomes: Any) -> Self:
+        """Raise ConfigError: scikit-learn's tools look for a method of this name, and a run's model is trained."""
+        raise ConfigError("a run's model is trained already: simulate() trains another")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        kind: Literal["classifier", "regressor"] = "regressor" if self.schema.outcome.number else "classifier"
+        return Tags(kind, TargetTags(required=True), classifier_tags=ClassifierTags(), regressor_tags=RegressorTags())
+
+    def __repr__(self) -> str:
+        trained = getattr(self.learner, "parts", (None, self.learner))[1]
+        return f"SiloModel({trained!r})"
+
+    def _features(self, records: Any) -> Features:
+        columns, form = self.schema.columns, self.schema.images
+        if form and isinstance(records, str | Path):
+            return datasets.read_images(datasets.images_in(Path(records)), *form)
+        if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
+            if records.dtype.kind in "biuf" and not any(column.categories or column.text for column in columns):
+                return as_array(records)
+            # The positions of categories are no values that a caller knows.
+            records = named(records, [column.name for column in columns], "the table of records")
+        table = table_of(records, "the table of records")
+        outcome = {self._label, self.schema.follow_up.event if self.schema.follow_up else ""}
+        if answers := outcome.intersection(table.column_names):
+            table = table.drop_columns([*answers])
+        return encode(table, columns, "the table of records")
+
+
+def by_group(run: "Run", column: str, test: Test) -> list[dict[str, Any]]:
+    """The lines of ``Run.by_group``. Raises as it does."""
+    schema, lines = run.dataset.schema, []
+    if schema.follow_up:
+        raise DataError("scores by group are of classes and numbers, and this run is of time to an event: use scores")
+    labels = Labels(len(schema.classes), schema.positive(run.config.positive_class))
+    for silo in run.dataset.silos:
+        records = run.dataset.test if test == "pooled" else silo.test
+        of = schema.values(column, records.X)
+        if (model := run.models.get(silo.name)) is None or not records.size:
+            continue
+        predicted = predict(models.Recalibrated(model.learner, model.recalibration), records.X, labels)
+        for group in subgroups(records, predicted, of, labels).groups:
+            counts = {"silo": silo.name, "group": group.group, "n": group.n, "events": group.events}
+            for name, found in group.metrics.items():
+                gaps = {f"gap_{key}": value for key, value in asdict(group.gaps.get(name, UNKNOWN)).items()}
+                lines.append({**counts, "metric": name, **asdict(found), **gaps})
+    return lines
