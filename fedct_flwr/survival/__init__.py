@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from fedct_flwr.survival.measures import concordance
     from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
     from fedct_flwr.survival.scores import assess_times
-    from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
+    from fedct_flwr.survival.times import EVENTS, Times, check_can_rank, follow_up, times_of, usual_horizon
 
 __all__ = [
-    "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank", "concordance",
+    "EVENTS", "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank", "concordance",
     "follow_up", "times_of", "usual_horizon",
 ]  # fmt: skip
 
@@ -23,6 +23,6 @@ __getattr__ = importing(
         "measures": ("concordance",),
         "model": ("OwnRanking", "RiskModel", "USUAL"),
         "scores": ("assess_times",),
-        "times": ("Times", "check_can_rank", "follow_up", "times_of", "usual_horizon"),
+        "times": ("EVENTS", "Times", "check_can_rank", "follow_up", "times_of", "usual_horizon"),
     },
 )
