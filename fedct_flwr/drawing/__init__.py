@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.drawing.counts import CountPlan, count_in_words
+    from fedct_flwr.drawing.counts import CountPlan, check_counts, count_in_words
     from fedct_flwr.drawing.drawn import Drawn
     from fedct_flwr.drawing.marginals import draw
     from fedct_flwr.drawing.patients import PatientCount
     from fedct_flwr.drawing.simulated import WITHOUT_DICTIONARY
 
-__all__ = ["WITHOUT_DICTIONARY", "CountPlan", "Drawn", "PatientCount", "count_in_words", "draw"]
+__all__ = ["WITHOUT_DICTIONARY", "CountPlan", "Drawn", "PatientCount", "check_counts", "count_in_words", "draw"]
 
 __getattr__ = importing(
     __name__,
     {
-        "counts": ("CountPlan", "count_in_words"),
+        "counts": ("CountPlan", "check_counts", "count_in_words"),
         "drawn": ("Drawn",),
         "marginals": ("draw",),
         "patients": ("PatientCount",),

@@ -52,7 +52,7 @@ class ByFunction(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untype
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The scores of its result, or of that one's ``predict``."""
         ask = getattr(self.score_, "predict", self.score_)
-        return values_of(ask(X), len(X), model="the function's result")
+        return np.asarray(values_of(ask(X), len(X), model="the function's result"), dtype=np.float64)
 
 
 class SurvivalLearner(SklearnRegressor):
