@@ -255,7 +255,11 @@ def map_labels(
     into = _by_class_name(mapping or {}, "mapping") or _by_class_name({name: name for name in classes}, "the study")
     if unknown := sum(name not in into for name in names):
         what = "in mapping" if mapping else f"a class of the study ({listed(classes)})"
-        advice = "" if mapping is None else ", and say under [data.mapping] which class each label means"
+        advice = (
+            ", and write its classes as the study does"
+            if mapping is None
+            else ", and say under [data.mapping] which class each label means"
+        )
         raise DataError(
             f"{path} has {count(unknown, 'record')} whose label is not {what}: check that the label column is the "
             f"right one{advice}"
