@@ -258,6 +258,8 @@ def _labels(
     label = config.label_column
     if config.outcome != "class":
         values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]
+        if len(np.unique(np.concatenate(values))) < 2:
+            raise DataError(f"all records in {where} have one {label!r}: check that the column is the right one")
         if not config.event_column:
             return Schema((), columns, quantity=label), values
         horizons = tuple(map(float, config.horizons)) or survival.usual_horizon(values)

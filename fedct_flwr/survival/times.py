@@ -14,7 +14,7 @@ from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import DataError
 
 EVENTS: Final = "write 1 where the event was seen, and 0 where the record is censored"
-"""What a column of events holds."""
+"""Advice on a column of events."""
 
 
 class Times(NamedTuple):
