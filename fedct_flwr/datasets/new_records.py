@@ -63,10 +63,10 @@ def read_unlabeled(
         raise DataError(f"{path} has no records")
     found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)
     refuse(found, {_NEW: path})
-    names = {column.name for column in columns}
+    wanted = {column.name for column in columns}
     # One that may be a missing column in another spelling is named in the error.
-    missing = {without_accents(name) for name in names.difference(table.column_names)}
-    known = [name for name in table.column_names if name in names or without_accents(name) in missing]
+    missing = {without_accents(name) for name in wanted.difference(table.column_names)}
+    known = [name for name in table.column_names if name in wanted or without_accents(name) in missing]
     X = encode(table.select(known), columns, path)
     counts = {
         column.name: int(np.count_nonzero(X[:, position] == len(column.categories)))
