@@ -19,9 +19,10 @@ from fedct_flwr.datasets.values import no_column
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.loading import recalibrated
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.assessment import METRICS, Labels, Predicted, brier
 from fedct_flwr.scoring.intervals import Estimate
-from fedct_flwr.scoring.recalibration import FEW, FEWEST, Recalibration
+from fedct_flwr.scoring.recalibration import FEW, FEWEST, FLATTEST, Recalibration
 from fedct_flwr.scoring.subgroups import OTHERS, subgroups
 from fedct_flwr.text.printable import count, listed, plain, quoted
 from fedct_flwr.types import ConfigError, DataError, Examples
@@ -34,12 +35,14 @@ Paths: TypeAlias = Annotated[
         "a model.",
     ),
 ]
-Label: TypeAlias = Annotated[str, typer.Option(help="The column of the labels.")]
+Label: TypeAlias = Annotated[
+    str, typer.Option(help="The column of the labels.", show_default="that of the run, else label")
+]
 
 
 def evaluate(
     paths: Paths,
-    label: Label = "label",
+    label: Label = "",
     by: Annotated[str, typer.Option(help="A column of the table: each measure by its values, too.")] = "",
     positive: Annotated[
         str, typer.Option(help="Of two classes: that of sensitivity and calibration.", show_default="the last")
@@ -56,7 +59,7 @@ def evaluate(
     """
     run, path = run_and_data(paths)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
-        test, table = _labeled(found, path, label, accept)
+        test, table = _labeled(found, path, label or _label_of(run or model), accept)
         answers, probabilities = found.predict(test.X)
         schema, chances = found.schema, chances_of(found.description)
     if by and by not in table.column_names:
@@ -90,7 +93,7 @@ def evaluate(
 def calibrate(
     paths: Paths,
     output: Annotated[Path, typer.Option(help="The model's new file, of the same kind.")],
-    label: Label = "label",
+    label: Label = "",
     model: Model = None,
     silo: Silo = "",
     package: Package = None,
@@ -106,16 +109,23 @@ def calibrate(
     if output.suffix != file.suffix:
         raise ConfigError(f"{output} is another kind of file than the model {file}: let it end in {file.suffix}")
     with ForeignModel(file, package or ()) as found:
-        test, _ = _labeled(found, path, label, accept)
+        test, _ = _labeled(found, path, label or _label_of(run or model), accept)
         probabilities = found.predict(test.X, raw=True)[1] if found.schema.classes else None
     if probabilities is None:
         raise DataError(f"the model {file} knows no probabilities, so there is nothing to calibrate")
     how = Recalibration.learned(test.y, probabilities)
     if how is None:
         raise DataError(f"{path} has fewer than {FEWEST} records of a class: give more labeled records")
+    if how.slope <= FLATTEST:
+        raise DataError(f"the model {file} does not rank the records of {path}: check the column of labels, and units")
     write_atomically(output, recalibrated(file, how))
     before, after = (brier(test.y, p).value for p in (probabilities, how.apply(probabilities)))
     Output().say(f"{output}: {how.words}, on which the Brier score was {before:.3f} and is {after:.3f}")
+
+
+def _label_of(run: Path | None) -> str:
+    """The label column of a run's settings; ``label`` without one."""
+    return (run is not None and run.is_dir() and RunFolder(run).settings().get("label-column")) or "label"
 
 
 def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | None) -> tuple[Examples, Any]:

@@ -96,6 +96,8 @@ class _Reader:
     """Reads a condition by recursive descent. Raises ConfigError."""
 
     def __init__(self, text: str, columns: Sequence[Column], dictionary: Mapping[str, ColumnForm]) -> None:
+        if not isinstance(text, str):
+            raise ConfigError(f"the condition is of type {type(text).__name__}: write it as text, {_EXAMPLE}")
         self._columns, self._dictionary, self._text = columns, dictionary, text.strip()
         self._tokens, at = list[_Token](), 0
         while at < len(self._text):
@@ -195,7 +197,12 @@ class _Reader:
 
         def holds(X: Features, y: Answers) -> _Known:
             cells = values_at(X, y, at)
-            known, found = ~np.isnan(cells), np.any([test(cells, value) for value in values], axis=0)
+            with np.errstate(over="ignore"):
+                single, same = cells.astype(np.float32), np.asarray(values, dtype=np.float32)
+            # In a column of single precision 7.4 is 7.4000001.
+            of_single = np.array_equal(single, cells, equal_nan=True)
+            known = ~np.isnan(cells)
+            found = np.any([test(cells, value) for value in (same if of_single else values)], axis=0)
             either = _Known(found & known, ~found & known)
             return _Known(*reversed(either)) if negated else either
 
@@ -235,5 +242,5 @@ class _Reader:
         except ValueError:
             raise ConfigError(
                 f"{name} is a number or a date, and {quoted(token.plain)} is neither: compare it with one such as 65 "
-                "or 2024-12-31"
+                "or 2024-12-31, without quotes, and truth values with 1 or 0"
             ) from None

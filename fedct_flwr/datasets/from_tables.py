@@ -258,9 +258,17 @@ def _labels(
     label = config.label_column
     if config.outcome != "class":
         values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]
+        if len(np.unique(np.concatenate(values))) < 2:
+            raise DataError(f"all records in {where} have one {label!r}: check that the column is the right one")
         if not config.event_column:
             return Schema((), columns, quantity=label), values
         horizons = tuple(map(float, config.horizons)) or survival.usual_horizon(values)
+        last = max(float(np.abs(times).max(initial=0)) for times in values)
+        if config.horizons and max(horizons) >= last:
+            raise ConfigError(
+                f"horizon {max(horizons):g} is not before the last time of all records, {last:g}: lower it, or check "
+                "its unit"
+            )
         return Schema(survival.GRADE_NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
     named = [class_names(part.table.column(label), label, part.source.where) for part in parts]
     classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))

@@ -18,6 +18,7 @@ from fedct_flwr.datasets.inspection.table_one import row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
+from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import DataError, Features, SiloName
 
 _NONE: Final[Mapping[str, Sequence[float]]] = MappingProxyType({})
@@ -61,7 +62,10 @@ def read_unlabeled(
         raise DataError(f"{path} has no records")
     found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)
     refuse(found, {_NEW: path})
-    known = [name for name in table.column_names if name in {column.name for column in columns}]
+    wanted = {column.name for column in columns}
+    # One that may be a missing column in another spelling is named in the error.
+    missing = {without_accents(name) for name in wanted.difference(table.column_names)}
+    known = [name for name in table.column_names if name in wanted or without_accents(name) in missing]
     X = encode(table.select(known), columns, path)
     counts = {
         column.name: int(np.count_nonzero(X[:, position] == len(column.categories)))

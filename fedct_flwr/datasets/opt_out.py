@@ -94,6 +94,8 @@ def records_left(table: pa.Table, data: "DataSettings", path: Path) -> pa.Table:
     if not number and path == data.source:
         _check_form(ids, own, data)
     left = table.filter(pc.invert(out))
+    if number and not left.num_rows and path == data.source:
+        raise FormError("all patients of the file are on the opt-out list, so no record is left: the silo has no part")
     return left.replace_schema_metadata({**(table.schema.metadata or {}), LEFT_OUT: str(number).encode()})
 
 

@@ -114,8 +114,7 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
     values = table.column(name)
     if not is_number(values.type):
         raise DataError(
-            f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: with outcome = 'number' it must hold "
-            "numbers"
+            f"column {quoted(name)} of {path} holds {quoted(str(values.type))}, and must hold numbers: rewrite it"
         )
     found = np.empty(len(values), dtype=np.float64)
     _fill(found, values, Column(name), path)
@@ -130,8 +129,10 @@ def with_signed_times(table: pa.Table, time: str, event: str, path: object) -> p
     """The table with signed times (``survival.times``) instead of times and events. Raises DataError."""
     if event not in table.column_names:
         raise no_column(path, event, table.column_names, "event column")
-    place = table.column_names.index(event)
-    if pa.types.is_boolean(table.column(event).type):
+    place, held = table.column_names.index(event), table.column(event).type
+    if not is_number(held):
+        raise DataError(f"{quoted(event)} of {path} holds {quoted(str(held))}: {survival.EVENTS}")
+    if pa.types.is_boolean(held):
         table = table.set_column(place, event, table.column(event).cast(pa.int8()))
     columns = [numbers(table, name, path).astype(np.float64) for name in (time, event)]
     signed = survival.follow_up(columns[0], columns[1], (time, event), path).signed
@@ -254,7 +255,11 @@ def map_labels(
     into = _by_class_name(mapping or {}, "mapping") or _by_class_name({name: name for name in classes}, "the study")
     if unknown := sum(name not in into for name in names):
         what = "in mapping" if mapping else f"a class of the study ({listed(classes)})"
-        advice = "" if mapping is None else ", and say under [data.mapping] which class each label means"
+        advice = (
+            ", and write its classes as the study does"
+            if mapping is None
+            else ", and say under [data.mapping] which class each label means"
+        )
         raise DataError(
             f"{path} has {count(unknown, 'record')} whose label is not {what}: check that the label column is the "
             f"right one{advice}"

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.drawing.counts import CountPlan, count_in_words
+    from fedct_flwr.drawing.counts import CountPlan, check_counts, count_in_words
     from fedct_flwr.drawing.marginals import draw
     from fedct_flwr.drawing.patients import PatientCount
     from fedct_flwr.drawing.simulated import WITHOUT_DICTIONARY
 
-__all__ = ["WITHOUT_DICTIONARY", "CountPlan", "PatientCount", "count_in_words", "draw"]
+__all__ = ["WITHOUT_DICTIONARY", "CountPlan", "PatientCount", "check_counts", "count_in_words", "draw"]
 
 __getattr__ = importing(__name__)

@@ -17,7 +17,7 @@ from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
-    from fedct_flwr.config.study import StudyCount, StudySums
+    from fedct_flwr.config.study import StudyConfig, StudyCount, StudySums
 
 GRID: Final = 1 << 30
 """Units of one record in a sum: so fine that shares of noise are as good as one Gaussian."""
@@ -98,6 +98,16 @@ class CountPlan:
         each = {name: noisy_number(value, deviation) for name, value in zip(cells, counts, strict=True)}
         all_of_them = noisy_number(sum(counts), deviation * math.sqrt(len(counts)))
         return {"all": all_of_them, "cells": each if len(cells) > 1 else {}}
+
+
+def check_counts(study: "StudyConfig") -> None:
+    """Raise ConfigError for ``[count]`` or ``[scores]`` whose epsilon is too large for the grid of sums."""
+    for table, agreed, numbers in (("count", study.count, 1), ("scores", study.scores, len(study.classes) ** 2)):
+        try:
+            if agreed:
+                CountPlan.of(agreed, study.sums, numbers).noise  # noqa: B018 - it raises
+        except ConfigError as why:
+            raise ConfigError(f"[{table}] in study.toml: {why}") from None
 
 
 def noisy_number(value: float, deviation: float) -> dict[str, int]:

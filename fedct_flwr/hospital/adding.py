@@ -12,6 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
+from fedct_flwr import drawing
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.labelers.labeler import check_all_installed
@@ -49,6 +50,8 @@ def check_sums(config: SiloConfig, study: StudyFolder) -> None:
             f"[{'] and ['.join(priced)}] in study.toml: each record pays epsilon {epsilon:g} at delta {delta:g}, and "
             f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
         )
+    if {"count", "scores"} & priced.keys():
+        drawing.check_counts(study.config)
     if config.silo not in terms.keys:
         raise ConfigError(f"[sums] in study.toml has no key of silo {config.silo}: send the coordinator egress.pub")
     if terms.min_summands < policy.min_summands or terms.may_collude < policy.may_collude:

@@ -149,13 +149,16 @@ def untrained(
 
 
 def _by_class(params: Mapping[str, Any], classes: Sequence[str]) -> dict[str, Any]:
-    """Parameters by class, such as weights, with the table's labels as keys: JSON and TOML have text alone."""
+    """Parameters by class, such as weights, with labels or classes' numbers as keys: JSON and TOML have text alone."""
     labels = dict(zip(classes, as_labels(classes).tolist(), strict=True))
-    return {
-        key: {labels[name]: each for name, each in value.items()}
-        for key, value in params.items()
-        if isinstance(value, Mapping) and value and labels.keys() >= value.keys()
-    }
+    numbers = {str(number): number for number in range(len(classes))}
+    found: dict[str, Any] = {}
+    for key, value in params.items():
+        ways = [labels, numbers] if "class_weight" in key else [labels]
+        for known in ways if isinstance(value, Mapping) and value else []:
+            if known.keys() >= value.keys():
+                found.setdefault(key, {known[name]: each for name, each in value.items()})
+    return found
 
 
 def _beside_folder(settings: LearnerSettings, transformer: Any) -> dict[str, Any]:

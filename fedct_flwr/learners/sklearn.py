@@ -70,7 +70,7 @@ _DENSE: Final = ("xgboost", "imodels")
 """Packages whose classifiers take the classes at hand as 0, 1, ... without gaps alone."""
 _OF_MANY: Final = ("multiclass", "softmax", "multiclassova", "multiclass_ova", "ova", "ovr")
 """LightGBM's objectives for more than two classes."""
-_OF_A_TABLE: Final = (IndexError, AttributeError)
+_OF_A_TABLE: Final = (IndexError, AttributeError, TypeError)
 """Errors of an array that is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
 _TREES: Final = 25
@@ -187,15 +187,19 @@ class SklearnLearner:
                 given = self._transform(X) if given is None else given
                 with ARRAYS():
                     model.fit(given, y, **weights)
+                _check_search(model)
                 self._trained = model
                 return self
             except Exception as error:
                 errors.append(error)
-        own = package(kind.__module__) not in LIBRARIES and isinstance(given, np.ndarray)
-        table = own and isinstance(errors[0], _OF_A_TABLE)
-        hint = " (with preprocessing = 'none' it gets the table)" if table else ""
         reasons = "; with other labels ".join(dict.fromkeys(map(reason_of, errors)))
+        hint = self._hint(given, errors[0])
         raise TrainingError(f"{kind.__name__} could not be trained: {reasons}{hint}") from errors[0]
+
+    def _hint(self, given: Any, error: Exception) -> str:
+        own = package(type(self._template).__module__) not in LIBRARIES and isinstance(given, np.ndarray)
+        table = own and isinstance(error, _OF_A_TABLE)
+        return " (with preprocessing = 'none' it gets the table)" if table else ""
 
     def predict(self, X: Features) -> Answers:
         return classes_of(self._asked("predict", X), X.shape[0], self._num_classes, model=self.name)
@@ -284,17 +288,27 @@ class SklearnLearner:
 
     def _asked(self, method: str, X: Features) -> Any:
         """The trained model's raw output for examples. Raises TrainingError where it raises."""
+        given = None
         try:
+            given = self._transform(X)
             with ARRAYS():
-                return getattr(self._trained, method)(self._transform(X))
+                return getattr(self._trained, method)(given)
         except TrainingError:
             raise
         except Exception as error:
-            raise TrainingError(f"{self.name} could not predict: {reason_of(error)}") from error
+            hint = self._hint(given, error)
+            raise TrainingError(f"{self.name} could not predict: {reason_of(error)}{hint}") from error
 
     def _transform(self, X: Features) -> Features:
         found = X if self._transformer is None else apply(self._transformer, X)
         return found.astype(np.float32) if self._single and getattr(found, "dtype", None) == np.float64 else found
+
+
+def _check_search(model: Any) -> None:
+    """Raise ValueError for a trained search none of whose parameters has a score: it took the first ones."""
+    score = getattr(last_step(getattr(model, "estimator_", model)), "best_score_", None)
+    if isinstance(score, float) and np.isnan(score):
+        raise ValueError("no parameters of the search have a score: scoring does not fit these classes")
 
 
 def copied(estimator: Any) -> Any:

@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from fedct_flwr import survival
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.consensus.grades import grades
-from fedct_flwr.learners.catalog import REGRESSORS, SURVIVAL, make, models_in_memory, packages
+from fedct_flwr.learners.catalog import SURVIVAL, make, models_in_memory, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
+from fedct_flwr.learners.output_validation import values_of
 from fedct_flwr.learners.safeguard import Trust
-from fedct_flwr.learners.sklearn import SklearnRegressor, prepare, reason_of
+from fedct_flwr.learners.sklearn import SklearnRegressor, last_step, prepare, reason_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fedct_flwr.survival.model import OwnRanking
 
 _BOOSTED: Final = "xgboost"
+_COX: Final = "survival:cox"
 _Made = TypeVar("_Made")
 
 
@@ -50,7 +52,7 @@ class ByFunction(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untype
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The scores of its result, or of that one's ``predict``."""
         ask = getattr(self.score_, "predict", self.score_)
-        return np.asarray(ask(X), dtype=np.float64).reshape(len(X))
+        return np.asarray(values_of(ask(X), len(X), model="the function's result"), dtype=np.float64)
 
 
 class SurvivalLearner(SklearnRegressor):
@@ -125,14 +127,16 @@ def survival_learner(settings: LearnerSettings, seed: int, silo: SiloName, trans
         if unknown := params.keys() - {"penalty"}:
             raise LearnerError(f"learner 'cox' has no parameter {min(unknown)!r}: penalty is its only one")
         estimator: Any = survival.RidgeCox(**params)
-    elif name in REGRESSORS and name != _BOOSTED:
-        raise LearnerError(
-            f"learner {name!r} does not take censored times: use 'cox', 'xgboost', or a function fit(X, time, event) "
-            "that returns another, from X to scores"
-        )
     else:
-        params = {"objective": "survival:cox", **params} if name == _BOOSTED else params
+        params = {"objective": _COX, **params} if name == _BOOSTED else params
         estimator = prepare(make(name, params, number=True), name, seed, number=True)
+        # Any other regressor would predict signed times, as if they were amounts.
+        known = isinstance(last_step(estimator), survival.RidgeCox | ByFunction)
+        if not known and _COX not in map(str, estimator.get_params().values()):
+            raise LearnerError(
+                f"learner {name!r} does not take censored times: use 'cox', 'xgboost' with the objective {_COX!r}, or "
+                "a function fit(X, time, event) that returns another, from X to scores"
+            )
     return SurvivalLearner(
         estimator, transformer, seed, silo, packages=packages(name), in_memory=models_in_memory(name)
     )

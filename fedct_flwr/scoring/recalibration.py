@@ -25,7 +25,7 @@ FEW: Final = 10
 """Events below which the slope stays 1."""
 RANKS: Final = "ranks, not chances"
 """A model's probabilities that nothing has calibrated."""
-_FLATTEST: Final = 0.01
+FLATTEST: Final = 0.01
 """Least slope: a model must not rank the other way round."""
 _LARGEST: Final = 1e3
 _Floats: TypeAlias = NDArray[np.float64]
@@ -110,7 +110,7 @@ def _likeliest(logs: _Floats, targets: _Floats, *, fixed: bool) -> list[float]:
 
     free = [(-_LARGEST, _LARGEST)] * (logs.shape[1] - 1)
     begun = np.r_[1.0, np.zeros(len(free))]
-    found = minimize(loss, begun, jac=True, bounds=[(1.0, 1.0) if fixed else (_FLATTEST, _LARGEST), *free])
+    found = minimize(loss, begun, jac=True, bounds=[(1.0, 1.0) if fixed else (FLATTEST, _LARGEST), *free])
     return list(map(float, found.x))
 
 

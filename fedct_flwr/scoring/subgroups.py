@@ -9,7 +9,7 @@ import numpy as np
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess
 from fedct_flwr.scoring.intervals import Estimate, difference
 from fedct_flwr.scoring.recalibration import FEW, events
-from fedct_flwr.types import Examples
+from fedct_flwr.types import DataError, Examples
 
 OTHERS: Final = "others"
 """The name of all groups of few events together."""
@@ -36,7 +36,8 @@ class Subgroups(NamedTuple):
 def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: Labels) -> Subgroups:
     """Assess the predictions of a test set, in all and by the group ``of`` each record ``(n,)``.
 
-    Events are records without the most frequent class; where a number is predicted, all records.
+    Events are records without the most frequent class; where a number is predicted, all records. Raises DataError for a
+    group that has the name of the small ones together.
     """
 
     def part(rows: np.ndarray) -> tuple[int, int, dict[str, Estimate]]:
@@ -47,6 +48,8 @@ def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: L
     names = np.array(of, dtype=object)
     everything = np.ones(test.size, dtype=np.bool_)
     small = [name for name in sorted(set(of)) if part(names == name)[1] < FEW]
+    if small and OTHERS in {*of}.difference(small):
+        raise DataError(f"a group is called {OTHERS!r}, as all groups of few events together are: rename it")
     names[np.isin(names, small)] = OTHERS
     groups = [Group("", *part(everything))]
     for name in sorted(set(names)):

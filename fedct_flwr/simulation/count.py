@@ -21,7 +21,7 @@ from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.seeding import generator
-from fedct_flwr.simulation.silos import Silos, of_data_set, tables_in
+from fedct_flwr.simulation.silos import Silos, joined, of_data_set, tables_in
 from fedct_flwr.text.printable import count as number_of
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
@@ -111,10 +111,7 @@ def _of_tables(silos: Any, group: str) -> tuple[Schema, dict[SiloName, _Records]
             raise DataError(
                 f"silo {name!r} has other columns than the first silo, see {listed(unlike)}: give all the same columns"
             )
-    try:
-        whole = pa.concat_tables(tables.values(), promote_options="permissive")
-    except pa.ArrowException:
-        raise DataError("the silos' tables have columns of other types: give them the same columns") from None
+    whole = joined([*tables.values()])
     columns, place = columns_of(whole, "the silos' tables"), 0
     # Any outcome will do: the label is a column like others.
     schema, X, found = Schema((), columns, quantity="outcome"), encode(whole, columns, "the silos' tables"), {}

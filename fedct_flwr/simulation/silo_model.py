@@ -66,6 +66,8 @@ class SiloModel:
     def score(self, records: Any, outcomes: Any) -> float:
         """The accuracy on records of these classes ``(n,)``, R² on values, or concordance on a pair (times, events)."""
         if self.schema.follow_up:
+            if not isinstance(outcomes, tuple | list) or len(outcomes) != 2:
+                raise DataError("the outcomes are times of follow-up: give a pair (times, events)")
             time, event = (np.asarray(column) for column in outcomes)
             return survival.concordance(survival.Times(time, event == 1), self.predict(records)).value
         measure = r2_score if self.schema.outcome.number else accuracy_score
@@ -75,7 +77,7 @@ class SiloModel:
         """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes."""
         if not isinstance(self.learner, learners.SurvivalLearner):
             raise DataError("the model is not of time to an event: use predict_proba")
-        return self.learner.risks(self._features(records), tuple(horizons))
+        return self.learner.risks(self._features(records), tuple(np.atleast_1d(horizons)))
 
     def fit(self, records: Any, outcomes: Any) -> Self:
         """Raise ConfigError: scikit-learn's tools look for a method of this name, and a run's model is trained."""

@@ -113,10 +113,7 @@ def divided(
         _labeled(one, label, column, f"the table of silo {name!r}" if name else "the table")
         for name, one in tables.items()
     ]
-    try:
-        table = pa.concat_tables(parts, promote_options="permissive").combine_chunks()
-    except pa.ArrowException:
-        raise DataError("the silos' tables have columns of other types: give them the same columns") from None
+    table = joined(parts).combine_chunks()
     if public is None:
         order = generator(seed, "public").permutation(table.num_rows)
         chosen, rest = np.split(order, [table.num_rows // 4])
@@ -142,8 +139,7 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
         raise ConfigError(
             "public is missing: give the table of examples that the silos label, or Drawn(), which makes one"
         )
-    for name in silos:
-        check_name(str(name))
+    _check_names_of(silos)
     column = label or _LABEL
     named = {str(name): given for name, given in silos.items()}
     tables = {name: _labeled(given, label, column, f"the table of silo {name!r}") for name, given in named.items()}
@@ -158,10 +154,21 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """The records of all tables. Raises DataError, which names a column that they hold in different types."""
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        held = [table.select([name]) for table in tables if name in table.column_names]
+        try:
+            pa.concat_tables(held, promote_options="permissive")
+        except pa.ArrowException:
+            kinds = listed(sorted({str(table.schema.types[0]) for table in held}))
+            raise DataError(f"column {quoted(name)} holds {kinds} in the silos' tables: give it one type") from None
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
 def tables_in(silos: Mapping[SiloName, Any]) -> dict[SiloName, pa.Table]:
     """A table of each silo; labels that came as an array are in its column ``label``. Raises DataError, ConfigError."""
-    for name in silos:
-        check_name(str(name))
+    _check_names_of(silos)
     where = "the table of silo {!r}".format
     return {
         str(name): _labeled(given, "", _LABEL, where(name))
@@ -171,10 +178,17 @@ def tables_in(silos: Mapping[SiloName, Any]) -> dict[SiloName, pa.Table]:
     }
 
 
+def _check_names_of(silos: Mapping[SiloName, Any]) -> None:
+    if not silos:
+        raise DataError("silos is empty: give a table for each silo, by its name")
+    for name in silos:
+        check_name(str(name))
+
+
 def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
     if not isinstance(given, tuple):
         if not label:
-            raise ConfigError(f"label is missing: name the label column of {where}")
+            raise ConfigError(f"label is missing: name the label column of {where}, or give a tuple (X, y) of arrays")
         return table_of(given, where)
     if len(given) != 2:
         raise DataError(f"{where} is a tuple of {len(given)}: give a DataFrame, or a pair (X, y) of arrays")
@@ -232,8 +246,12 @@ def as_array(given: Any) -> NDArray[Any]:
     if hasattr(given, "detach"):
         tensor = given.detach().cpu()
         return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
-    found = np.asanyarray(given)
-    found = found if isinstance(found, np.ma.MaskedArray) else np.asarray(given)
+    try:
+        found = np.asanyarray(given)
+    except ValueError:
+        raise DataError("a list of records has rows of different lengths: give each as many values") from None
+    found = found.astype(np.float64) if found.dtype == np.longdouble else found
+    found = found if isinstance(found, np.ma.MaskedArray) else np.asarray(found)
     return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
 
 

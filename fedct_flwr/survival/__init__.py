@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from fedct_flwr.survival.measures import concordance
     from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
     from fedct_flwr.survival.scores import GRADE_NAMES, assess_times
-    from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
+    from fedct_flwr.survival.times import EVENTS, Times, check_can_rank, follow_up, times_of, usual_horizon
 
 __all__ = [
-    "GRADE_NAMES", "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank",
+    "EVENTS", "GRADE_NAMES", "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank",
     "concordance", "follow_up", "times_of", "usual_horizon",
 ]  # fmt: skip
 

@@ -5,13 +5,16 @@ travel through folds, pools and files like those of any other number. A censored
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import DataError
+
+EVENTS: Final = "write 1 where the event was seen, and 0 where the record is censored"
+"""Advice on a column of events."""
 
 
 class Times(NamedTuple):
@@ -43,10 +46,7 @@ def follow_up(time: NDArray[np.float64], event: NDArray[np.float64], names: tupl
     if negative := int((time < 0).sum()):
         raise DataError(f"{of_time} of {where} is negative in {count(negative, 'record')}: count from each one's start")
     if other := int((~np.isin(event, (0, 1))).sum()):
-        raise DataError(
-            f"{of_event} of {where} is neither 0 nor 1 in {count(other, 'record')}: write 1 where the event was seen, "
-            "and 0 where the record is censored"
-        )
+        raise DataError(f"{of_event} of {where} is neither 0 nor 1 in {count(other, 'record')}: {EVENTS}")
     return Times(time, event == 1)
 
 

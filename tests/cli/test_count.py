@@ -54,6 +54,13 @@ def test_a_study_without_the_table_names_it(fedct: Fedct, folder: Path) -> None:
     assert "the study has no [count] in study.toml" in outcome.sentence
 
 
+def test_an_epsilon_too_large_for_sums_is_refused_as_the_study_is_read(fedct: Fedct, folder: Path) -> None:
+    path = folder / "study" / "study.toml"
+    path.write_text(path.read_text("utf-8").replace("[count]\n", "[count]\nepsilon = 30.0\n"), "utf-8")
+    outcome = fedct("coordinator", "invite", folder, "cleveland")
+    assert "[count] in study.toml: epsilon 30 is too large for counts with noise: lower it" in outcome.sentence
+
+
 def test_the_same_question_again_has_the_answer_of_before(fedct: Fedct, folder: Path) -> None:
     known = {
         "study": read_study(folder / "study").digest.hex(), "where": "age >= 65", "by": "label", "silos": 4,

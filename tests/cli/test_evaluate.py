@@ -10,6 +10,7 @@ import pytest
 
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription
+from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.documents import check
 from tests.cli.model_process import read_here
@@ -78,10 +79,11 @@ def test_scores_by_group_and_gaps(fedct: Fedct, model: Path, tmp_path: Path) -> 
     [
         ({"label": "ill"}, (), DataError),
         ({"label": "sick"}, (), DataError),
+        ({"label": np.where(patients().label == "ill", "well", "ill")}, (), DataError),
         ({}, ("--label", "outcome"), DataError),
         ({}, ("--output", "other.onnx"), ConfigError),
     ],
-    ids=["one class", "no class", "no such column", "another kind"],
+    ids=["one class", "no class", "reversed", "no such column", "another kind"],
 )
 def test_what_cannot_calibrate_is_one_sentence(
     fedct: Fedct, model: Path, tmp_path: Path, changed: dict[str, Any], more: tuple[str, ...], code: Any
@@ -92,6 +94,23 @@ def test_what_cannot_calibrate_is_one_sentence(
     assert (outcome.code, bool(outcome.sentence)) == (code.exit_code, True)
     assert not list(tmp_path.glob("new*"))
     assert fedct("evaluate", table, "--model", model, "--by", "wards").code == DataError.exit_code
+
+
+def test_a_group_with_the_name_of_all_small_ones_is_refused(fedct: Fedct, model: Path, tmp_path: Path) -> None:
+    table = tmp_path / "own.csv"
+    patients(ward=["a"] * 5 + ["others"] * 195).to_csv(table, index=False)
+    said = fedct("evaluate", table, "--model", model, "--by", "ward").sentence
+    assert "a group is called 'others', as all groups of few events together are: rename it" in said
+
+
+def test_the_label_column_is_that_of_the_run(fedct: Fedct, tmp_path: Path) -> None:
+    table = patients().rename(columns={"label": "outcome"})
+    silos, public = {"a": table[:100], "b": table[100:]}, table.drop(columns="outcome")
+    options: dict[str, Any] = {"learner": "naive-bayes", "rounds": 1, "progress": False, "inspect": False}
+    simulate(silos, public, label="outcome", run_dir=tmp_path / "run", save_models=True, **options)
+    table.to_csv(tmp_path / "own.csv", index=False)
+    said = fedct("evaluate", tmp_path / "run", tmp_path / "own.csv", "--silo", "a", "--json")
+    assert json.loads(said.out)["groups"][0]["n"] == 200
 
 
 @pytest.mark.parametrize(

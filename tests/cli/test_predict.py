@@ -57,6 +57,13 @@ def rows(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
 
 
+def test_a_column_in_another_spelling_is_named(fedct: Fedct, model: Path, records: Path) -> None:
+    records.write_text(RECORDS.replace("age", "Age"))
+    said = fedct("predict", records, "--model", model).sentence
+    assert "missing 'age' (rename 'Age' to 'age')" in said
+    assert "patient" not in said
+
+
 def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, model: Path, records: Path) -> None:
     outcome = fedct("predict", records, "--model", model)
     assert outcome.code == 0

@@ -65,6 +65,8 @@ def test_a_condition_matches_what_it_says_and_a_missing_value_nothing(text: str,
         ("ward > 'east'", "which have no order"),
         ("notes == 'a'", "holds free text"),
         ("age > 'old'", "is a number or a date, and 'old' is neither"),
+        ("age == True", "and truth values with 1 or 0"),
+        (lambda table: table["age"] > 3, "is of type function: write it as text"),
         ("age > 2024-13-01", "is neither"),
         ("age > '20240101'", "is neither"),
         ("age >", "is no condition, as it ends too early"),
@@ -79,6 +81,19 @@ def test_a_condition_matches_what_it_says_and_a_missing_value_nothing(text: str,
 )
 def test_what_is_no_condition_is_one_sentence(text: str, said: str) -> None:
     assert said in sentence(ConfigError, Condition.of, text, SCHEMA)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_number_is_found_in_either_precision(kind: type) -> None:
+    cells = np.array([7.4, 7.5, np.nan, -7.4], dtype=kind).astype(np.float64)
+    X = np.c_[cells, np.zeros((4, 4))]
+    for text, matching in {
+        "age == 7.4": [0],
+        "age <= 7.4": [0, 3],
+        "age > 7.4": [1],
+        "age in (-7.4, 7.5)": [1, 3],
+    }.items():
+        assert np.flatnonzero(Condition.of(text, SCHEMA).holds(X, Y).true).tolist() == matching
 
 
 @given(st.text(alphabet="age ward'\"()<>=!,0123-andornotin.", max_size=60))

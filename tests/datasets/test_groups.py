@@ -205,3 +205,10 @@ def test_a_silo_without_a_test_is_said_where_all_of_its_records_are_of_one_group
     assert said(read(folder, group_column="patient")) == [
         "all records of silo b are of one group, so none is held out for a test"
     ]
+
+
+def test_a_group_of_most_records_is_said(folder: Path) -> None:
+    table = patients(30, 5, 1, first=90)
+    table["patient"] = np.where(np.arange(len(table)) % 10, 9999, table["patient"])
+    table.to_csv(folder / "b.csv", index=False)
+    assert "most records of silo b are of one group" in said(read(folder, group_column="patient"))

@@ -140,3 +140,10 @@ def test_the_place_of_a_public_example_does_not_tell_its_hospital() -> None:
     changes = sum(left != right for left, right in pairwise(owners))
     # Grouped by hospital there would be 3; at random about 160.
     assert changes > 100
+
+
+def test_one_value_for_all_records_is_no_number_to_predict(folder: Path) -> None:
+    for silo in ("north", "south"):
+        (folder / f"{silo}.csv").write_text("age,ward,ill\n" + "1,a,3\n2,b,3\n" * 5)
+    said = sentence(DataError, lambda: load(config_of("files", folder, outcome="number")))
+    assert "have one 'ill': check that the column is the right one" in said

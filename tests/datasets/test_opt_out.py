@@ -104,6 +104,7 @@ def test_a_list_is_understood_in_other_files(clinic: Clinic, form: str, tmp_path
         ("patient\n2\n7,8,9\n", "no table with a column 'patient'"),
         ("patient\nKH-2\nKH-7\n", "no id of the opt-out list"),
         ("patient\n2.1E+10\n", "numbers that were rounded"),
+        ("patient\n" + "\n".join(map(str, range(1, 200))), "all patients of the file are on the opt-out list"),
     ],
 )
 def test_a_list_in_another_form_is_refused_without_an_id(clinic: Clinic, text: str | None, why: str) -> None:

@@ -80,6 +80,15 @@ def test_a_count_by_a_column_has_its_categories() -> None:
     assert "fewer than" in str(found).splitlines()[-1]
 
 
+def test_a_column_of_two_types_is_named_and_no_silo_is_said() -> None:
+    tables = silos(20)
+    tables["oslo"] = tables["oslo"].assign(age=tables["oslo"]["age"].astype(str))
+    with pytest.raises(DataError, match="column 'age' holds 'int64', 'large_string' in the silos' tables"):
+        count(tables, "age >= 65")
+    with pytest.raises(DataError, match="silos is empty"):
+        count({}, "age >= 65")
+
+
 def test_a_silo_that_lacks_a_column_is_named() -> None:
     tables = silos(20)
     tables["porto"] = tables["porto"].rename(columns={"age": "Age"})

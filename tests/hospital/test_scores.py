@@ -143,6 +143,10 @@ def test_a_budget_without_the_delta_of_scores_is_refused_before_a_run(tmp_path: 
         own = Scoring(tmp_path, stack).silos["cleveland"].silo
         less = own.config.model_copy(update={"privacy": own.config.privacy.model_copy(update={"delta": 1e-6})})
         assert "[scores] in study.toml: each record pays" in sentence(ConfigError, check_sums, less, own.study)
+        assert own.study.config.scores is not None
+        scores = own.study.config.scores.model_copy(update={"epsilon": 30.0})
+        much = replace(own.study, config=own.study.config.model_copy(update={"scores": scores}))
+        assert "[scores] in study.toml: epsilon 30 is too large" in sentence(ConfigError, check_sums, own.config, much)
 
 
 def test_intervals_hold_what_they_say() -> None:

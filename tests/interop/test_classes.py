@@ -1,5 +1,6 @@
 """What a person hands over is fitted as outside: on the table's labels and numbers, whichever classes a silo lacks."""
 
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,9 +166,25 @@ def test_where_only_numbers_of_classes_can_work_they_do(kind: str, classes: tupl
 @pytest.mark.parametrize("classes", [NAMES, ("1", "0", "2")])
 def test_parameters_in_json_name_classes_as_text(name: str, classes: tuple[str, ...]) -> None:
     params = {"n_estimators": 5, "max_depth": 1, "random_state": 0}
-    settings = LearnerSettings(name=name, params={**params, "class_weight": dict(zip(classes, [0, 1, 1], strict=True))})
-    found = learner_for(settings, "east", Schema.numeric(classes, ("age", "pressure")), PublicSet(X), X)
-    assert set(found.fit(X, drawn(classes)).predict(X)) == {1, 2}
+    for keys in (classes, ("0", "1", "2")):
+        weights = dict(zip(keys, [0, 1, 1], strict=True))
+        settings = LearnerSettings(name=name, params={**params, "class_weight": weights})
+        found = learner_for(settings, "east", Schema.numeric(classes, ("age", "pressure")), PublicSet(X), X)
+        unused = 0 if keys == classes or "0" not in classes else classes.index("0")
+        assert set(found.fit(X, drawn(classes)).predict(X)) == {0, 1, 2} - {unused}
+
+
+@pytest.mark.parametrize("scoring", ["f1", "roc_auc"])
+def test_a_search_that_scores_no_parameter_tries_numbers_or_is_refused(scoring: str) -> None:
+    search = GridSearchCV(linear(), {"C": [1e-9, 1.0]}, scoring=scoring, cv=3)
+    y = drawn(("no", "yes"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = handed(search, ("no", "yes")).fit(X, y)
+        assert getattr(found.parts[1], "best_params_", {"C": 1.0}) == {"C": 1.0}
+        assert len(set(found.predict(X))) == 2
+        with pytest.raises(TrainingError, match="no parameters of the search have a score"):
+            handed(search, NAMES).fit(X, drawn(NAMES))
 
 
 def test_scaling_is_asked_for() -> None:

@@ -101,9 +101,19 @@ class ByName(ClassifierMixin, BaseEstimator):
         return self.classes_[(X["age"] > self.highest_).astype(int)]
 
 
+class Rule(ByName):
+    """One that looks at the table only where it predicts."""
+
+    def fit(self, X: Any, y: Any) -> "ByName":
+        self.classes_, self.highest_ = np.unique(y), 60
+        return self
+
+
 def test_ones_own_classifier_that_wants_the_table_is_told_how_to_get_it() -> None:
     with pytest.raises(RunError, match="with preprocessing = 'none' it gets the table"):
         run(ByName())
+    with pytest.raises(RunError, match=r"could not predict: .* \(with preprocessing = 'none' it gets the table\)"):
+        run(Rule())
     assert run(ByName(), preprocessing="none").status == "completed"
 
 

@@ -139,6 +139,15 @@ def test_sparse_matrices_and_tensors_are_arrays() -> None:
         np.testing.assert_array_equal(loaded_arrays(given), expected)
 
 
+def test_lists_are_arrays_and_rows_of_different_lengths_are_refused() -> None:
+    long = table_of(np.array([[1.5, 2.0]], dtype=np.longdouble), "it")
+    assert table_of([[1.5, 2.0]], "it").equals(long)
+    with pytest.raises(DataError, match="rows of different lengths"):
+        table_of([[1.5, 2.0], [1.5]], "it")
+    with pytest.raises(ConfigError, match=r"label column of the table of silo 'a', or give a tuple \(X, y\)"):
+        data_of({"a": [X := [[1.0]], [0]], "b": (X, [1])}, X, "")
+
+
 def test_numbers_that_no_column_holds_are_named() -> None:
     with pytest.raises(DataError, match=r"^column 'x' of it holds complex128: turn it into numbers or text$"):
         table_of(pd.DataFrame({"x": NUMBERS + 1j}), "it")

@@ -168,6 +168,7 @@ REFUSED: Final[dict[str, Case]] = {
     "names": Case(lambda p: p.add("name", _name), "one-per-record", "name"),
     "an index without a name": Case(lambda p: p.add("", lambda name, row: str(row), first=True), "index-column", ""),
     "an index by another name": Case(lambda p: p.add("row", lambda name, row: str(row + 1)), "index-column", "row"),
+    "patients of two records": Case(lambda p: p.add("id", lambda name, row: str(row // 2 + 1)), "index-column", "id"),
     "dates as text": Case(lambda p: p.add("admitted", _day), "dates-as-text", "admitted"),
     "other words at a silo": Case(
         lambda p: p.change("essen", "sex", _from({"m": "male", "f": "female"})), "unknown-values", "sex", "essen"

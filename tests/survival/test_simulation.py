@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from fedct_flwr import Drawn, Run, simulate
@@ -55,6 +59,9 @@ def test_models_rank_new_records_and_state_chances(run: Run, tmp_path: Path) -> 
     assert found.value > 0.65
     chances = model.chances(fresh, [50.0, 150.0])
     assert ((chances[:, 0] <= chances[:, 1]) & (chances >= 0).all(axis=1) & (chances <= 1).all(axis=1)).all()
+    assert np.array_equal(model.chances(fresh, 50), chances[:, :1])
+    with pytest.raises(DataError, match="a pair"):
+        model.score(fresh, fresh["days"])
     with pytest.raises(DataError, match="of time to an event"):
         run.by_group("a")
     page = run.report(tmp_path / "report.html").read_text("utf-8")
@@ -93,18 +100,27 @@ def test_any_ranking_takes_the_place_of_cox() -> None:
     assert found.scores["pooled_federated"].mean() > 0.7
     boosted = _run(learner="xgboost", learner_params={"n_estimators": 20, "max_depth": 2})
     assert boosted.scores["pooled_local"].mean() > 0.6
-    with pytest.raises(LearnerError, match="does not take censored times"):
-        _run(learner="random-forest")
+    for blind in ("random-forest", RandomForestRegressor(), make_pipeline(StandardScaler(), Ridge())):
+        with pytest.raises(LearnerError, match="does not take censored times"):
+            _run(learner=blind)
     with pytest.raises(LearnerError, match="penalty is its only one"):
         _run(learner="cox", learner_params={"alpha": 1})
 
 
-def test_a_failing_ranking_is_named_and_the_others_go_on() -> None:
-    def fails(X: Any, time: Any, event: Any) -> Any:
-        raise ValueError("no")
+def _fails(X: Any, time: Any, event: Any) -> Any:
+    raise ValueError("no")
 
+
+def _knows_nothing(X: Any, time: Any, event: Any) -> Any:
+    return lambda X: np.full(len(X), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"), [(_fails, "ByFunction could not rank records: ValueError"), (_knows_nothing, "not finite")]
+)
+def test_a_failing_ranking_is_named_and_the_others_go_on(fails: Any, said: str) -> None:
     tables, _ = federation(size=30)
-    with pytest.warns(UserWarning, match="ByFunction could not rank records: ValueError"):
+    with pytest.warns(UserWarning, match=said):
         found = _run(learner={name: fails if name == "silo-0" else "cox" for name in tables})
     assert found.records[0]["absent"].keys() == {"silo-0"}
 
@@ -127,6 +143,7 @@ def test_a_silo_that_cannot_rank_gives_no_grade_and_learns_from_others() -> None
         ({"time": ""}, "time and event go together"),
         ({"label": "days"}, "leave one out"),
         ({"horizons": [-1]}, "times above 0"),
+        ({"horizons": [50, 1e6]}, r"horizon 1e\+06 is not before the last time of all records"),
         ({"algorithm": FedCT()}, "is not for time to an event"),
         ({"protection": "dp-linear"}, "needs classes"),
         ({"student": "ridge"}, "needs classes"),
@@ -157,6 +174,13 @@ def test_events_may_be_truth_values(event: list[Any]) -> None:
     tables, _ = federation(size=30)
     given = {name: table.assign(died=np.where(table["died"] == 1, *event)) for name, table in tables.items()}
     assert _run(silos=given, baselines="none").status == "completed"
+
+
+def test_words_for_events_are_refused_by_what_to_write() -> None:
+    tables, _ = federation(size=30)
+    given = {name: table.assign(died=np.where(table["died"] == 1, "yes", "no")) for name, table in tables.items()}
+    with pytest.raises(DataError, match=r"'died' of .* holds 'large_string': write 1 where the event was seen"):
+        _run(silos=given)
 
 
 def test_no_public_set_is_needed_and_noise_on_grades_is_charged(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeAlias
 import tomli_w
 import typer
 
+from fedct_flwr import drawing, labelers
 from fedct_flwr.config.settings import name_fault
 from fedct_flwr.config.study import CoordinatorConfig
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_study
@@ -98,4 +99,8 @@ def coordinators_study(folder: Path) -> StudyFolder:
     """As ``read_study``, with an error for coordinators: they cannot be told to ask the coordinator."""
     if not (folder / STUDY_FILE).is_file():
         raise ConfigError(f"no {STUDY_FILE} in {folder}: put the study's files there, {STUDY_FILE} and the public set")
-    return read_study(folder)
+    study = read_study(folder)
+    if study.config.count or study.config.scores:
+        labelers.check_extra("privacy", "[count] or [scores] in study.toml")
+        drawing.check_counts(study.config)
+    return study

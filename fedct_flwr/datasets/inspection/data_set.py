@@ -101,11 +101,15 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
         if silo.groups is not None and not silo.test.size and len(np.unique(silo.groups)) == 1:
             message = f"all records of silo {silo.name} are of one group, so none is held out for a test"
             yield Finding("few-records", Severity.SAID, message, "check the group column there", silo=silo.name)
-    found = [
-        np.unique(np.concatenate([part for part in (silo.groups, silo.test_groups) if part is not None]))
-        for silo in dataset.silos
-        if silo.groups is not None
-    ]
+    found = []
+    for silo in dataset.silos:
+        parts = [part for part in (silo.groups, silo.test_groups) if part is not None]
+        own, sizes = np.unique(np.concatenate(parts), return_counts=True) if parts else (np.zeros(0), np.zeros(0))
+        found += [own] if silo.groups is not None else []
+        if len(own) > 2 and sizes.max() > sizes.sum() / 2:
+            message = f"most records of silo {silo.name} are of one group"
+            fix = "leave the group empty where it is not known, also instead of 0 or 9999"
+            yield Finding("few-records", Severity.SAID, message, fix, silo=silo.name)
     groups, silos = np.unique(np.concatenate(found), return_counts=True) if found else (np.zeros(0), np.zeros(0))
     if shared := int((silos > 1).sum()):
         message = f"{shared:,} of {count(len(groups), 'group')} have records at several silos"
