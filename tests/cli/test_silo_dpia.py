@@ -23,7 +23,7 @@ def test_each_figure_is_that_of_its_source(fedct: Fedct, kit: Kit) -> None:
         log.append(kit.released(1, 228, 151))
     with Ledger(kit.state) as ledger:
         ledger.charge(kit.study.name, DATA_SET, Budget(1.0, 1e-5), pure(0.5))
-    seat = {"seat": "another silo", "sentence": "of 100 guesses 53 are right"}
+    seat = {"seat": "another silo", "sentence": "of 100 guesses 53 are right<script>"}
     (kit.folder / "audit.json").write_text(json.dumps({"seats": [seat]}), "utf-8")
     page = fedct("silo", "dpia", kit.folder).out
     (account,) = json.loads(fedct("privacy-sheet", kit.folder, "--json").out)["accounts"]
@@ -35,7 +35,7 @@ def test_each_figure_is_that_of_its_source(fedct: Fedct, kit: Kit) -> None:
     for name in ("rounds", "labels", "bytes"):
         line = f"{name.capitalize()}: {limits['limits'][name]:,}, of which {limits['used'][name]:,} are used"
         assert line in page
-    assert "another silo: of 100 guesses 53 are right" in page
+    assert "another silo: of 100 guesses 53 are right&lt;script>" in page
     assert "by Dr. Anna Weber (the committee's vote)" in page
     assert "170 records of this silo" in page
     assert "168" not in re.sub(r"[0-9a-f]{64}", "", page), "exact numbers of records would tell who has opted out"

@@ -64,9 +64,11 @@ def dpia(
 def filled(values: Mapping[str, Any]) -> str:
     """The page. Raises ConfigError for a field of the template that no source fills."""
     try:
-        return printable(template(__package__, "dpia.md").render(values).lstrip("\n"), keep="\n")
+        page = printable(template(__package__, "dpia.md").render(values).lstrip("\n"), keep="\n")
     except (UndefinedError, TypeError) as error:  # a filter or a format that is given nothing
         raise ConfigError(f"the template of the impact assessment has a field without a source: {error}") from None
+    # Texts of the study and of others' files are no HTML where the page becomes some.
+    return page.replace("<", "&lt;")
 
 
 def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any]:
