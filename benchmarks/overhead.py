@@ -94,6 +94,10 @@ def _median(runs: Runs, way: str) -> float:
     return median(runs.values[f"{way}: seconds"])
 
 
+def _seconds(way: str, runs: Runs) -> str:
+    return f"{_median(runs, way):.3f}"
+
+
 WAYS: Final = ("script", "product", "without inspection")
 TABLES: Final = {
     "overhead": Table(
@@ -110,7 +114,7 @@ TABLES: Final = {
             Grid(
                 "breast cancer, 5 silos: learner, guard",
                 [
-                    *(Column(way, "", lambda runs, way=way: f"{_median(runs, way):.3f}") for way in WAYS),
+                    *(Column(way, "", partial(_seconds, way)) for way in WAYS),
                     Column("ratio", "", lambda runs: f"{_median(runs, 'product') / _median(runs, 'script'):.1f}"),
                 ],
             )
