@@ -88,7 +88,7 @@ TABLES: Final = {
         settings={"rows": 2000, "at-most": LITTLE_NOISE},
         # Noise of large epsilons takes seconds to find.
         smoke={"learner": "naive-bayes", "rows": 200, "at-most": 0.3, "rounds": 2},
-        smoke_rows=["burns, logistic-regression"],
+        smoke_rows=["heart-disease, logistic-regression"],
         loaders=LOADERS,
     )
 }
