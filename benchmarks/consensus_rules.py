@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import recall_score
 
 from benchmarks import report
-from benchmarks.harness import Column, Grid, Row, Settings, Table
+from benchmarks.declared import tables
+from benchmarks.harness import Settings
 from benchmarks.report import Runs
 from benchmarks.variants import config_of, relabeled, shifted
 from fedct_flwr import datasets
@@ -36,46 +37,6 @@ from fedct_flwr.wire.content import Query
 QUORUM: Final = 0.75
 """Of four silos three; the paper's 0.9 would mean all of them."""
 RULES: Final[dict[str, Rule]] = {"majority": Plurality(), "qualified": Qualified(QUORUM), "Dawid-Skene": DawidSkene()}
-METHODS: Final = ("local", *RULES, "truth", "central")
-WEIGHTS: Final = ("none", "balanced")
-
-_LR, _RF = "logistic-regression", "random-forest"
-HOSPITALS: Final = {
-    "random forest": _RF,
-    "logistic regression": _LR,
-    "mixed (LR, RF, boosting, LR)": f"{_LR},{_RF},gradient-boosting,{_LR}",
-}
-
-
-class Data(NamedTuple):
-    """A data set, which of its silos are bad where some are, and its learners."""
-
-    title: str
-    bad: tuple[str, ...]
-    seeds: int
-    settings: dict[str, Any]
-
-
-_SPLIT: Final = {"partition": "dirichlet", "dirichlet-concentration": 0.3}
-
-DATA: Final = (
-    Data(
-        "Four hospitals, mixed learners, 1 of 4 silos bad", ("cleveland",), 5,
-        {"data": "heart-disease", "learner": HOSPITALS["mixed (LR, RF, boosting, LR)"]},
-    ),
-    Data(
-        "Breast cancer, mixed learners (LR, RF, LR, RF, LR), 2 of 5 silos bad", ("silo-2", "silo-5"), 10,
-        {"data": "breast-cancer", "private-size": 150, "public-size": 250, "learner": ",".join([*[_LR, _RF] * 2, _LR])},
-    ),
-    Data(
-        "Adult, logistic regression, 2 of 5 silos bad", ("silo-2", "silo-5"), 5,
-        {"data": "adult", "private-size": 1000, "public-size": 1000, "learner": _LR},
-    ),
-    Data(
-        "Digits, logistic regression, 3 of 10 silos bad", ("silo-2", "silo-5", "silo-9"), 10,
-        {"data": "digits", "learner": _LR},
-    ),
-)  # fmt: skip
 CORRUPTIONS: Final = ("low quality (random labels)", "shifted labels (y + 1 mod C)", "colluding for class 1")
 """The last learn nothing and vote for one class together (Fang, Cao, Jia, Gong, USENIX Security 2020)."""
 
@@ -88,19 +49,8 @@ def digits(config: RunConfig) -> FederatedDataset:
     return split_over_silos("digits", schema, records, private=600, public=600, silos=10, config=config)
 
 
-def _scenarios(data: Data) -> dict[str, dict[str, Any]]:
-    """Settings for each kind of silos; hospitals cannot be split otherwise."""
-    own = data.settings["data"] == "heart-disease"
-    clean: dict[str, dict[str, Any]] = {} if own else {"clean": {}, "skewed (Dirichlet 0.3)": _SPLIT}
-    split = {} if own else {"partition": "dirichlet", "dirichlet-concentration": 1.0}
-    bad = {
-        name if own else f"{name}, Dirichlet 1": {**split, "bad": data.bad, "corruption": name} for name in CORRUPTIONS
-    }
-    return clean | bad
-
-
 def measured(settings: Settings) -> dict[str, float]:
-    """Balanced accuracy by method, the mean over the good silos' models; ``METHODS`` names them.
+    """Balanced accuracy by method, the mean over the good silos' models.
 
     ``public RULE`` is that of the rule's labels on the public set.
     """
@@ -170,58 +120,23 @@ class Silos:
         return fmean(balanced_accuracy(model.fit(*together), self._dataset.test) for model in models)
 
 
+_BEFORE, _AFTER = "Four hospitals as they are, ", ", class-weight none"
+"""Around the learner, in the names of rows."""
+
+
 def _recovered(runs: Mapping[str, Runs]) -> str:
     """How much of the distance from local training to pooled data each rule recovers."""
     lines = []
-    for name in HOSPITALS:
-        plain = runs.get(f"{_HOSPITALS}, {name}, class-weight none")
-        for weight in WEIGHTS if plain else ():
-            assert plain is not None
+    for name, plain in runs.items():
+        for weight in ("none", "balanced") if name.startswith(_BEFORE) and name.endswith(_AFTER) else ():
             local, central = plain.mean("local"), plain.mean("central")
-            reached = runs[f"{_HOSPITALS}, {name}, class-weight {weight}"]
+            reached = runs[f"{name.removesuffix('none')}{weight}"]
             shares = [report.share(reached.mean(rule) - local, central - local) for rule in (*RULES, "truth")]
-            lines.append([f"{name}, {weight}", *shares])
+            lines.append([f"{name.removeprefix(_BEFORE).removesuffix(_AFTER)}, {weight}", *shares])
     header = ["Learner, class-weight", *RULES, "true labels"]
     return "\nShare of the distance from local only to centralized, both without class weights:\n\n" + report.table(
         header, lines
     )
 
 
-_HOSPITALS: Final = "Four hospitals as they are"
-_ROWS: Final = [
-    *(
-        Row(
-            f"{_HOSPITALS}, {name}, class-weight {weight}",
-            {"data": "heart-disease", "learner": learner, "class-weight": weight},
-            seeds=20,
-        )
-        for name, learner in HOSPITALS.items()
-        for weight in WEIGHTS
-    ),
-    *(
-        Row(
-            f"{data.title}: {name}, class-weight {weight}",
-            {**data.settings, **corrupted, "class-weight": weight},
-            seeds=data.seeds,
-        )
-        for data in DATA
-        for name, corrupted in _scenarios(data).items()
-        for weight in WEIGHTS
-    ),
-]
-_NAMED: Final = {"local": "local only", "truth": "true labels", "central": "centralized"}
-TABLES: Final = {
-    "consensus-rules": Table(
-        "Consensus rules",
-        "Balanced accuracy on the pooled test set. One co-training round; local: before it, truth: with the true "
-        "labels of the public set in the place of the consensus, central: all good silos' private records in one "
-        f"place. Models of bad silos are not scored. Qualified: quorum {QUORUM}.",
-        _ROWS,
-        {"": measured},
-        [Grid("Silos", [Column(_NAMED.get(method, method), method) for method in METHODS])],
-        20,
-        smoke_rows=[row.name for row in (*_ROWS[2:4], _ROWS[-2])],
-        loaders={"digits": digits},
-        after=_recovered,
-    )
-}
+TABLES: Final = tables(__file__, {"measured": measured}, loaders={"digits": digits}, after=_recovered)

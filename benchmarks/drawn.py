@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -36,8 +37,12 @@ SETS: Final[dict[str, Drawn | None]] = {
 def _measured(name: str, settings: Settings) -> dict[str, float]:
     """Balanced accuracy ``test_model`` of one seed, mean over the silos, and gains over silos alone."""
     warnings.simplefilter("ignore")
-    rule: dict[str, Any] = {"algorithm": "fedct-joint", "epsilon": 0.7} if name == CHAIN else {}
-    drawn = {"learner": settings["learner"], "public": SETS[name], "seed": settings["seed"], "progress": False}
+    joint: dict[str, Any] = {"algorithm": "fedct-joint", "epsilon": 0.7}
+    rule = joint if name == CHAIN else {"rounds": settings.get("rounds")}
+    public = SETS[name]
+    if public is not None:
+        public = replace(public, epsilon=min(public.epsilon, settings["at-most"]), rows=settings["rows"])
+    drawn = {"learner": settings["learner"], "public": public, "seed": settings["seed"], "progress": False}
     found = scores(simulate(settings["data"], **drawn, **rule))
     return {
         **found,
@@ -57,9 +62,9 @@ TABLES: Final = {
     "drawn": Table(
         "Drawn public sets",
         f"{__doc__} Balanced accuracy on all silos' test records; share: of the real set's gain over silos alone; own: "
-        "gain on own test records. Ranges and categories are those of the tables. Drawn sets have 2,000 examples, real "
-        f"ones what silos gave away. Delta is 1e-5; epsilon {LITTLE_NOISE:g} has noise of some records. {CHAIN}: the "
-        "whole chain is private at epsilon 1, with the joint labeler's labels.",
+        "gain on own test records. Ranges and categories are those of the tables. Drawn sets have {rows:,} examples, "
+        f"real ones what silos gave away. Delta is 1e-5; epsilon {LITTLE_NOISE:g} has noise of some records. {CHAIN}: "
+        "the whole chain is private at epsilon 1, with the joint labeler's labels.",
         [
             Row(f"{data}, {learner}", {"data": data, "learner": learner}, [*SETS] if data != _OF_TWO else [*SETS][:-1])
             for data in NAMES
@@ -80,8 +85,10 @@ TABLES: Final = {
         ],
         10,
         fast_rows=[f"heart-disease, {learner}" for learner in LEARNERS[:2]],
-        smoke={"learner": "naive-bayes"},
-        smoke_rows=["burns, logistic-regression"],
+        settings={"rows": 2000, "at-most": LITTLE_NOISE},
+        # Noise of large epsilons takes seconds to find.
+        smoke={"learner": "naive-bayes", "rows": 200, "at-most": 0.3, "rounds": 2},
+        smoke_rows=["heart-disease, logistic-regression"],
         loaders=LOADERS,
     )
 }

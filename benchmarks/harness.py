@@ -11,6 +11,7 @@ import typer
 from benchmarks import progress, report
 from benchmarks.report import Runs
 from fedct_flwr.datasets import LOADERS
+from fedct_flwr.types import DataError
 
 Settings: TypeAlias = dict[str, Any]
 Method: TypeAlias = Callable[[Settings], Mapping[str, float]]
@@ -125,7 +126,7 @@ COSTS: Final = {"bytes a silo sends in a round": "bytes_per_silo_and_round", "se
 
 
 def run(table: Table, asked: Asked) -> dict[str, Runs]:
-    """Measure every row with every method for each seed, and write what was found."""
+    """Measure every row with every method for each seed, and write what was found; DataError where that is nothing."""
     LOADERS.update(table.loaders)
     names = [row.name for row in table.rows]
     rows = asked.chosen(names, table.fast_rows, table.smoke_rows)
@@ -135,7 +136,9 @@ def run(table: Table, asked: Asked) -> dict[str, Runs]:
         pairs = [(row, seed) for row in there for seed in _seeds(table, row, asked)]
         progress.ahead(asked.jobs, [partial(_elsewhere, table, *pair, asked, dict(LOADERS)) for pair in pairs])
     runs = {row.name: measured(table, row, asked) for row in there}
-    number = max(len(values) for found in runs.values() for values in found.values.values())
+    number = max((len(values) for found in runs.values() for values in found.values.values()), default=0)
+    if not number:
+        raise DataError(f"nothing to measure in {'; '.join(runs)}: name other rows with --row")
     seeds = f"{number} seed{'s' if number > 1 else ''}"
     shared = settings_of(table, asked)
     text = f"# {table.title.format(**shared)}, {seeds}\n\n{table.about.format(**shared)}\n"

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 
-from benchmarks.harness import Column, Grid, Row, Settings, Table
+from benchmarks.declared import tables
+from benchmarks.harness import Settings
 from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm_rows import ROWS as MADE_SITES
 from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Setting, Sizes, learner_of, load
@@ -38,24 +39,17 @@ from fedct_flwr.wire.content import STEPS, Joint, Query
 DELTA: Final = 1e-5
 EPSILONS: Final = (0.5, 1.0, 3.0)
 GUARDED_AT: Final = (1.0, 3.0)
-LEARNERS: Final = ("logistic-regression", "random-forest")
-SEEDS_OF_HOSPITALS: Final = 20
-SEEDS: Final = 5
 
 
 class Part(NamedTuple):
-    """A data set cut into silos, of which so many may collude; ``name``: of its row, as commands call it."""
+    """A data set cut into silos, of which so many may collude; ``name``: as rows have it."""
 
     name: str
     setting: Setting
     may_collude: int
 
 
-HOSPITALS: Final = "Four hospitals"
-KEPT: Final = (30, 60, 120, 250)
-"""Records of each silo, where they are few."""
 _FEWEST: Final = 20
-PATIENTS: Final = "four hospitals"
 _VISITS: Final = 5
 _VARIATION: Final = 0.3
 """Of visits around their patient's record, in standard deviations."""
@@ -220,93 +214,8 @@ def _balanced(truth: Any, labels: HardLabels) -> float:
     return float(balanced_accuracy_score(truth, labels))
 
 
-def _by(method: str, what: str, epsilons: Sequence[float] = EPSILONS) -> list[Column]:
-    return [Column(f"{what}, epsilon {epsilon:g}", f"{method}: {what} {epsilon:g}") for epsilon in epsilons]
-
-
-_OWN: Final = [Column("alone", "own: alone"), *_by("own", "own"), *_by("own", "guarded", GUARDED_AT)]
-_POOLED: Final = Column("pooled data", "own: pooled data")
-_SIMULATED: Final = (
-    f"Balanced accuracy on all silos' test records; epsilon in total for each record, at delta {DELTA:g}. **Simulated: "
-    "sums were added in the open and the noise was seeded**, so these runs protected nobody."
+TABLES: Final = tables(
+    __file__,
+    {"own": own_of_silos, "silos": silos, "few": few, "patients": patients},
+    loaders={**MADE_SITES, **NATURAL},
 )
-_SITES: Final = "sites-prevalence"
-_OF_FEW: Final = ("heart-disease", *(name for name in NATURAL if name != "transplants"))
-"""Of transplants one hospital alone has enough records."""
-
-
-TABLES: Final = {
-    "joint": Table(
-        "The joint labeler at a total epsilon for each record",
-        f"{_SIMULATED} Integers, clipping and each silo's noise are those of protected sums. Noise counts honest "
-        "silos only, so the sum has more than the budget needs where silos may collude: one of four hospitals, 5 of 50 "
-        "silos, one of 5, 2 of 20. Each silo's model learns its own records and the labels.",
-        [
-            *(Row(f"{HOSPITALS}, {learner}", {"learner": learner}, ("own",)) for learner in LEARNERS),
-            *(Row(part.setting.title, {"part": part.name}, ("silos",), seeds=SEEDS) for part in PARTS),
-        ],
-        {"own": own_of_silos, "silos": silos},
-        [
-            Grid("hospitals", [*_OWN, _POOLED, *_by("own", "labels")]),
-            Grid("silos", [Column("alone", "silos: alone"), *(_by("silos", "labels")), *(_by("silos", "gain"))]),
-        ],
-        SEEDS_OF_HOSPITALS,
-        settings={
-            "data": "heart-disease",
-            "kind": "linear",
-            "guarded": GUARDED_AT,
-            "public": 10_000,
-            "models": 3,
-            "small": False,
-        },
-        fast={"public": 4_000, "models": 2},
-        smoke={"public": 500, "models": 1, "small": True},
-        smoke_rows=[ADULT.title],
-    ),
-    "joint-additive": Table(
-        "Joint labelers: linear and additive",
-        f"{_SIMULATED} Silos' own random forests; at most 1 silo colludes. Ranges of some columns and a pair of others "
-        "make a record ill, and the shares of the ill differ between sites.",
-        [Row(f"{_SITES}, {kind}", {"kind": kind}) for kind in ("linear", "additive")],
-        {"own": own_of_silos},
-        [Grid("data, labeler", [*_OWN, _POOLED])],
-        SEEDS,
-        settings={"data": _SITES, "learner": "random-forest", "guarded": ()},
-        smoke_rows=[f"{_SITES}, additive"],
-        loaders=MADE_SITES,
-    ),
-    "joint-few": Table(
-        "Joint labels of few records",
-        f"{_SIMULATED} From how many records joint labels help: tables with natural silos, of which each keeps a few "
-        "records. A silo's model and the pooled one are logistic regressions with balanced classes, as the labeler "
-        "weighs classes alike. Per noise: all silos' records divided by the noise multiplier of epsilon and delta.",
-        [
-            Row(f"{data}, {kept}, epsilon {epsilon:g}", {"data": data, "kept": kept, "epsilon": epsilon})
-            for data in _OF_FEW
-            for kept in KEPT
-            for epsilon in EPSILONS
-        ],
-        {"": few},
-        [
-            Grid(
-                "table, records of a silo",
-                [
-                    *(Column(name, name, ".0f") for name in ("records", "per noise")),
-                    *(Column(name, name) for name in ("alone", "gain", "pooled data")),
-                ],
-            )
-        ],
-        4,
-        smoke_rows=["burns, 60, epsilon 1"],
-        loaders=NATURAL,
-    ),
-    "joint-patients": Table(
-        "Joint labels of patients who come five times",
-        "Balanced accuracy of the labels at epsilon 1, which is promised to patients or to records. A visit is the "
-        f"patient's record, changed by {_VARIATION:g} standard deviations.",
-        [Row(PATIENTS)],
-        {"": patients},
-        [Grid("visits", [Column(what, what) for what in ("once", "patients", "records")])],
-        SEEDS_OF_HOSPITALS,
-    ),
-}

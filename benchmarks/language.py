@@ -48,7 +48,7 @@ def texts() -> tuple[Any, Any, Any]:
 
 
 def load(by_domain: bool, config: RunConfig) -> FederatedDataset:
-    """Five silos of 200 texts, 5,000 public ones of both domains, and test texts like each silo's own."""
+    """Five silos of 200 texts, 5,000 public ones (or ``public-size``) of both domains, and tests like each's own."""
     domain, text, label = texts()
     rng = generator(config.seed, "split")
     left = rng.permutation(len(text))
@@ -59,7 +59,7 @@ def load(by_domain: bool, config: RunConfig) -> FederatedDataset:
         left = left[~np.isin(left, taken)]
         private, test = (Examples(text[rows][:, None], label[rows]) for rows in np.split(taken, [PRIVATE]))
         silos.append(SiloData(f"{own if by_domain else 'mixed'}-{number + 1}", private, test))
-    public = left[:PUBLIC]
+    public = left[: config.public_size or PUBLIC]
     schema = Schema(("displeased", "pleased"), (Column("text", text=True),))
     return federated("sentiment", schema, silos, text[public][:, None], label[public])
 
@@ -116,7 +116,7 @@ TABLES: Final = {
         3,
         settings={**SETTINGS, **_SHARED, "steps": 500},
         fast={"steps": 100},
-        smoke={"steps": 50, "query-size": 200},
+        smoke={"steps": 20, "query-size": 200, "public-size": 300},
         fast_rows=_QUICK,
         smoke_rows=_QUICK[:1],
         loaders=SENTIMENT,

@@ -171,6 +171,7 @@ TABLES: Final = {
             ),
         ],
         1,
+        smoke={"silos": 10},
         fast_rows=["200 silos, decision tree", "4 real silos"],
         smoke_rows=["200 silos, decision tree"],
     ),

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 from benchmarks import fedkt
 from benchmarks.__main__ import NAMES, main
 from benchmarks.declared import tables
-from benchmarks.harness import Method
+from benchmarks.harness import Asked, Method, Row, Table, run
 from benchmarks.no_harm import Silos
 from benchmarks.pfnm import Layer, Prior, costs, match_networks
 from benchmarks.variants import VARIANTS, one_subclass_each, shifted
 from fedct_flwr.config.run import RunConfig
+from fedct_flwr.types import DataError
 from tests.blocks import PAGES
 from tests.hospitals import dataset
 from tests.readme import ROOT
@@ -113,6 +114,23 @@ def test_a_declared_table_replaces_what_all_say_setting_by_setting(tmp_path: Pat
     assert (one.seeds, one.smoke, one.settings) == (2, {"a": 1, "b": 2}, {"c": 1, "d": 2, "e": 0})
     assert (one.rows[0].settings, one.methods) == ({"c": 3, "d": 1}, {"ours": known})
     assert one.grids[0].columns[0][:2] == ("ours", "ours: m")
+
+
+def test_a_row_across_values_is_one_for_each_combination(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        "[settings]\nfar = { c = 1 }\nnear = { c = 2, d = 2 }\nall = { e = 5 }\n"
+        '[one]\ntitle = ""\nabout = ""\nseeds = 1\ngrids = []\n[[one.rows]]\nname = "{use}, {b:g}"\nuse = ["all"]\n'
+        'settings = { d = 9 }\nacross = { use = ["far", "near"], b = [0.5, 3.0] }\n',
+        "utf-8",
+    )
+    rows = tables(str(tmp_path / "own.py"), {"m": lambda settings: {}})["one"].rows
+    assert [row.name for row in rows] == ["far, 0.5", "far, 3", "near, 0.5", "near, 3"]
+    assert [rows[n].settings for n in (1, 2)] == [{"c": 1, "e": 5, "d": 9, "b": 3}, {"c": 2, "e": 5, "d": 9, "b": 0.5}]
+
+
+def test_rows_that_measure_nothing_are_a_sentence() -> None:
+    with pytest.raises(DataError, match="nothing to measure in a; b: name other rows"):
+        run(Table("", "", [Row("a"), Row("b")], {"": lambda settings: {}}, [], 1), Asked("few"))
 
 
 def test_tables_of_results_in_pages_are_those_committed() -> None:
