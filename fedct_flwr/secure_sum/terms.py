@@ -82,7 +82,7 @@ class SumTerms:
         exceeds ``silos + may_collude``.
 
         >>> keys = {name: bytes(31) + name.encode() for name in "abcdef"}
-        >>> terms = Terms("run", keys)
+        >>> terms = SumTerms("run", keys)
         >>> [terms.quorum(silos) for silos in (3, 4, 5, 6, 100)]
         [3, 3, 4, 4, 67]
         """
