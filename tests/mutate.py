@@ -169,7 +169,7 @@ FAULTS = [
     Fault("consensus/counting.py", "labels[tied] = np.where(stays, now, drawn)", "labels[tied] = drawn"),
     Fault("consensus/trust.py", "np.divide(p, one_and_entropy, out=work)", "np.copyto(work, p)"),
     # The guard judges by records that a model has not seen.
-    Fault("learners/safeguard.py", ">= -most * evidence.error", ">= -9 * most * evidence.error"),
+    Fault("learners/safeguard.py", ">= -evidence.error - self.margin", ">= -9 * evidence.error - self.margin"),
     Fault(
         "learners/out_of_fold.py",
         "train(Examples(self._private.X[~there], self._private.y[~there]))",

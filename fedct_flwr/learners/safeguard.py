@@ -1,10 +1,10 @@
 """How much a silo trusts the consensus: fully, unless its own records speak against it.
 
 Each silo compares models that have learned the consensus labels with one that has not, out of fold on its own records.
-Labels count in full where the model does not look worse by more than a standard error (two where records are few) and a
-margin, else a little where that holds for a small weight: to choose what looks best would throw away most of the gain
-where records are few (``python -m benchmarks ablation``). A silo of one class has no model to go back to, and learns at
-the small weight at least. A decision stays while hardly any label has changed since.
+Labels count in full where the model does not look worse by more than a standard error and a margin, else a little where
+that holds for a small weight: to choose what looks best would throw away most of the gain where records are few
+(``python -m benchmarks ablation``). A silo of one class has no model to go back to, and learns at the small weight at
+least. A decision stays while hardly any label has changed since.
 
 A silo's own labels are part of the consensus, so the comparison leans towards trust, the more the fewer silos there
 are. Probabilities are weighed alike, by Brier's score, and values by their squared error.
@@ -30,9 +30,6 @@ MARGIN: Final = 0.01
 """Brier's score, in 0..2, by which a model taught by labels may look worse in addition to a standard error: half a
 hundredth in the probability of a class that is as likely as not.
 """
-FEW: Final = 40
-ERRORS, ERRORS_OF_FEW = 1.0, 2.0
-"""Standard errors by which a model may look worse and still be trusted; with fewer records, two: they tell little."""
 SAME: Final = 0.02
 """Share of the labels that may have changed since a decision for it to stay."""
 _ROUNDING: Final = 1e-12
@@ -97,7 +94,6 @@ class Deciding:
             self._alone = predicted(0.0)
         self._decided = self._alone
         first, least = None, 0.0
-        most = ERRORS if self._private.size >= FEW else ERRORS_OF_FEW
         for weight in (FULL, LITTLE):
             try:
                 found = predicted(weight)
@@ -108,7 +104,7 @@ class Deciding:
                 break
             evidence = self._own.compare(self._alone, found)
             first = first or evidence
-            trusted = evidence.gain >= -most * evidence.error - self.margin - _ROUNDING
+            trusted = evidence.gain >= -evidence.error - self.margin - _ROUNDING
             if not self._own.know_classes:
                 least = weight
             if trusted or least:
