@@ -89,12 +89,12 @@ def _data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any
 
 
 def is_partition(given: Any) -> "TypeIs[IID | Dirichlet]":
-    """Whether it says by itself how to divide one table, and is no name."""
+    """Whether it is an object that divides one table, and not the name of a split."""
     return hasattr(type(given), "parts")
 
 
 def is_drawn(public: Any) -> "TypeIs[Drawn]":
-    """Whether it says how to draw a public set, and is no table."""
+    """Whether it is a ``Drawn``, and not a public table."""
     return hasattr(type(public), "settings")
 
 
@@ -156,14 +156,17 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
     """The records of all tables. Raises DataError, which names a column that they hold in different types."""
-    for name in dict.fromkeys(name for table in tables for name in table.column_names):
-        held = [table.select([name]) for table in tables if name in table.column_names]
-        try:
-            pa.concat_tables(held, promote_options="permissive")
-        except pa.ArrowException:
-            kinds = listed(sorted({str(table.schema.types[0]) for table in held}))
-            raise DataError(f"column {quoted(name)} holds {kinds} in the silos' tables: give it one type") from None
-    return pa.concat_tables(tables, promote_options="permissive")
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException:
+        for name in dict.fromkeys(name for table in tables for name in table.column_names):
+            held = [table.schema.field(name) for table in tables if name in table.column_names]
+            try:
+                pa.unify_schemas([pa.schema([field]) for field in held], promote_options="permissive")
+            except pa.ArrowException:
+                kinds = listed(sorted({str(field.type) for field in held}))
+                raise DataError(f"column {quoted(name)} holds {kinds} in the silos' tables: give it one type") from None
+        raise
 
 
 def tables_in(silos: Mapping[SiloName, Any]) -> dict[SiloName, pa.Table]:
