@@ -16,23 +16,16 @@ from typing import Any, Final
 import numpy as np
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
+from benchmarks.scale import LEARNERS
 from fedct_flwr import FedCT, simulate
 from fedct_flwr.algorithms.fedct import Plurality
 from fedct_flwr.learners.out_of_fold import one_thread
 
 IDEA: Final = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "fedct_in_100_lines.py"))
-LEARNERS: Final = {
-    "decision tree": DecisionTreeClassifier(random_state=0),
-    "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
-}
 _ROUNDS: Final = 5
 _TESTED: Final = 5
 """One of so many records is held out."""

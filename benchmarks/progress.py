@@ -69,7 +69,7 @@ def _known(partial: Path, command: str, commit: str) -> dict[str, Any]:
                 f"{partial} has measurements of commit {min(others)}, and the sources are at {commit}: delete the "
                 "file, or go back to that commit"
             )
-        return {line["key"]: line for line in own if line["values"] and line["seconds"] >= 0}
+        return {line["key"]: {name: line[name] for name in ("values", "seconds")} for line in own}
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{partial} is damaged: delete the file to measure all of it again") from error
 

@@ -14,21 +14,8 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, NoisySums, Sums, real_terms, sum_terms
 
 __all__ = [
-    "NOT_IN_SUM",
-    "JointTraining",
-    "Learning",
-    "Lost",
-    "NoisySums",
-    "Sums",
-    "add_global_model",
-    "check_delta",
-    "log_cost",
-    "make_student",
-    "no_targets",
-    "noisy_scores",
-    "real_plan",
-    "real_terms",
-    "sum_terms",
+    "NOT_IN_SUM", "JointTraining", "Learning", "Lost", "NoisySums", "Sums", "add_global_model", "check_delta",
+    "log_cost", "make_student", "no_targets", "noisy_scores", "real_plan", "real_terms", "sum_terms",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

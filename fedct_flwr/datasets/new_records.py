@@ -63,7 +63,7 @@ def read_unlabeled(
     found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)
     refuse(found, {_NEW: path})
     wanted = {column.name for column in columns}
-    # One that may be a missing column in another spelling is named in the error.
+    # A missing column in another spelling stays, so that the error names it.
     missing = {without_accents(name) for name in wanted.difference(table.column_names)}
     known = [name for name in table.column_names if name in wanted or without_accents(name) in missing]
     X = encode(table.select(known), columns, path)

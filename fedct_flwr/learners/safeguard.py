@@ -33,6 +33,7 @@ hundredth in the probability of a class that is as likely as not.
 SAME: Final = 0.02
 """Share of the labels that may have changed since a decision for it to stay."""
 _ROUNDING: Final = 1e-12
+"""Of a gain that is exactly a standard error: one wrong record more, but for the last bits."""
 
 
 class Trust(NamedTuple):

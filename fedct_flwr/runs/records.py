@@ -19,7 +19,7 @@ from fedct_flwr.text.printable import count, cut, logger, printable
 from fedct_flwr.types import FedctError, RunError, SiloName
 
 GLOBAL_MODEL: Final = "global_model"
-"""Where ``result.json`` has what is known of the global model."""
+"""Key of the global model's facts in ``result.json``."""
 IN_WRONG_SUM: Final = "it is in a secure sum that honest silos cannot have made"
 """Why no silo of such a sum counts: one of them does not follow the protocol, and the sum cannot tell which."""
 

@@ -236,8 +236,8 @@ class SiloContext:
     ``model_digest`` (32 bytes) stands for the settings that decide what the model is. ``before`` is where a real silo
     keeps the model of before the study, ``judgment`` what a silo makes of the consensus. ``runs_kept``: Flower's runs
     of which ``state`` keeps where the learner stood. ``sends_scores``: whether test scores go on replies.
-    ``simulated``: of a simulation, where alone weights may leave. ``release_of`` makes what answers instead of the
-    personal model or the bare students; None without a protection.
+    ``simulated``: whether it is a simulation; only there may weights leave. ``release_of`` makes what answers instead
+    of the personal model or the bare students; None without a protection.
     """
 
     site: Site

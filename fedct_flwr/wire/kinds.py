@@ -65,7 +65,7 @@ class Kind(ABC):
     learns_labels: bool = True
     """Whether the silo's own model learns the labels in an instruction's ``targets``."""
     added: ClassVar[bool] = False
-    """Whether answers stay at the silo, and leave in a secure sum alone."""
+    """Whether answers stay at the silo, and leave only in a secure sum."""
     inner: "Kind | None" = None
     """The kind whose answers are added in such a sum; None in others."""
     own_targets: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Kinds of answer that leave in secure sums alone, and the questions that only these answer.
+"""Kinds of answer that leave only in secure sums, and the questions for them.
 
 A silo keeps such an answer and says that it is ready; ``secure_sum`` adds it to those of other silos.
 """

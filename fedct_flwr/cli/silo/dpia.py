@@ -67,7 +67,7 @@ def filled(values: Mapping[str, Any]) -> str:
         page = printable(template(__package__, "dpia.md").render(values).lstrip("\n"), keep="\n")
     except (UndefinedError, TypeError) as error:  # a filter or a format that is given nothing
         raise ConfigError(f"the template of the impact assessment has a field without a source: {error}") from None
-    # Texts of the study and of others' files are no HTML where the page becomes some.
+    # Text from the study and from audit.json must not become HTML when the page is rendered.
     return page.replace("<", "&lt;")
 
 

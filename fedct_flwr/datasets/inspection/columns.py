@@ -79,8 +79,8 @@ def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator
 def _numbers_rows(cells: Cells, name: str) -> bool:
     if not cells.valid == cells.records >= FEWEST or (cells.ordered % 1).any():
         return False
-    # Several records of one patient in a row have one number. A few numbers in order may be a sorted column: false on
-    # none of 276 columns of the tables of ``benchmarks.false_alarms``, as they are or sorted.
+    # Consecutive records of one patient share a number. A few numbers in order may be a sorted column. No false alarm
+    # on 276 columns of the tables of ``benchmarks.false_alarms``, as they are or sorted.
     numbers, all_differ = np.asarray(cells.numbers), cells.distinct == cells.records
     counts = bool(numbers[0] in (0, 1) and np.isin(np.diff(numbers), (0, 1)).all())
     many = cells.distinct >= max(_MANY, cells.records / _MANY)
