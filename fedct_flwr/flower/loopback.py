@@ -26,6 +26,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from client_app.main import app as own_client_app
 from fedct_flwr import learners
+from fedct_flwr.files import unsynced
 from fedct_flwr.flower.prompt import ErrorCode, PromptGrid
 from fedct_flwr.learners.base import Train
 from fedct_flwr.learners.out_of_fold import one_thread
@@ -79,7 +80,7 @@ def run_loopback(
     workers = len(node_configs) if train else workers or max(2, os.cpu_count() or 1)
     grid = LoopbackGrid(client_app, run_config, node_configs, workers, run_id, stopped, train)
     context = Context(run_id, _SUPERLINK, {}, RecordDict(), dict(run_config))
-    with _one_run_at_a_time, _task_identity(run_id), one_thread(), _steady_warnings():
+    with _one_run_at_a_time, _task_identity(run_id), one_thread(), unsynced(), _steady_warnings():
         try:
             server_app(grid=grid, context=context)
         finally:
@@ -227,7 +228,7 @@ class LoopbackGrid(PromptGrid):
             if time.time() > message.metadata.created_at + message.metadata.ttl:
                 return None
             try:
-                with one_thread():
+                with one_thread(), unsynced():
                     return self._client_app(message, self._contexts[node_id])
             except Exception as error:  # the engine does the same with whatever an app raises
                 return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)

@@ -18,7 +18,7 @@ from fedct_flwr.datasets.inspection.data_set import accepted, inspect_dataset
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
-from fedct_flwr.files import write_json
+from fedct_flwr.files import unsynced, write_json
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import check_from_file
@@ -175,7 +175,7 @@ class Simulation:
         for each model that cannot be scored.
         """
         # For small tables BLAS's threads cost more than they bring.
-        with one_thread("blas"):
+        with one_thread("blas"), unsynced():
             rows = evaluation.score(self.config, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)
         if self.table_one.rows:

@@ -1,5 +1,6 @@
 """A file is the old one or the new one, whatever goes wrong."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.files import JsonLines, write_atomically
+from fedct_flwr.files import JsonLines, unsynced, write_atomically
 from fedct_flwr.types import RunError
 
 WRITE_ON_A_FULL_DISK = """
@@ -29,6 +30,20 @@ def test_writes_a_new_file_replaces_an_old_one_and_leaves_nothing_else_behind(tm
         write_atomically(tmp_path / "file", content)
         assert (tmp_path / "file").read_bytes() == content
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_only_simulations_do_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    synced = list[int]()
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with unsynced():
+        write_atomically(tmp_path / "file", b"in a simulation")
+        assert not synced
+        other = threading.Thread(target=write_atomically, args=(tmp_path / "file", b"in another thread"))
+        other.start()
+        other.join()
+    assert len(synced) == 2, "the file and its folder"
+    write_atomically(tmp_path / "file", b"afterwards")
+    assert len(synced) == 4
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path):
