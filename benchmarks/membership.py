@@ -23,7 +23,7 @@ from benchmarks.report import Runs
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, Seen, seen_in_model
-from fedct_flwr.audit.audit import About, Audit, Candidates, How, Members, audit, play, with_members
+from fedct_flwr.audit.audit import About, Audit, Candidates, How, Members, attack, play, with_members
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.evaluation.references import centralized, local_only
@@ -131,7 +131,7 @@ def measured(settings: Settings) -> dict[str, float]:
     if method in GIVEN_AWAY:
         found = _given_away(plain, _dataset(part, plain), GIVEN_AWAY[method], how)
     else:
-        found = audit(config_of(part, METHODS[method], seed), _dataset(part, plain), how)
+        found = attack(config_of(part, METHODS[method], seed), _dataset(part, plain), how)
     values: dict[str, float] = {}
     for seat in found.seats:
         values[f"{seat.seat}: right"] = 100 * seat.right.value

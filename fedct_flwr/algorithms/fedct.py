@@ -96,10 +96,8 @@ class LabelSharing(Algorithm):
 
     def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError for a learner that cannot be made, or for noise that cannot keep the promise."""
-        from fedct_flwr.coordinator import label_rounds
-
-        learners = label_rounds.learners_of(config, dataset)
-        label_rounds.check_noise(self)
+        learners = coordinator.learners_of(config, dataset)
+        coordinator.check_noise(self)
         self.check_silos(config, dataset, learners)
 
     def check_silos(self, config: "RunConfig", dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
@@ -107,10 +105,8 @@ class LabelSharing(Algorithm):
 
         The smallest silo stands for all: what a protection asks of records is that there are enough.
         """
-        from fedct_flwr.coordinator import label_rounds
-
-        label_rounds.check_learners(self.kind, learners)
-        label_rounds.check_protection(config, dataset)
+        coordinator.check_learners(self.kind, learners)
+        coordinator.check_protection(config, dataset)
 
     def spent_at_silos(self, config: "RunConfig", dataset: "FederatedDataset | None") -> "Spending | None":
         """Cost for each record of the silos' own noise on their students' votes, if they add any."""
@@ -118,9 +114,7 @@ class LabelSharing(Algorithm):
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
-        from fedct_flwr.coordinator import label_rounds
-
-        return label_rounds.run(self, study, grid)
+        return coordinator.run_label_rounds(self, study, grid)
 
 
 @dataclass(frozen=True)

@@ -189,14 +189,12 @@ class FedKT(Summable):
             labelers.check_records(fewest.units, self.votes, max(1, transfer.teachers))
         except ConfigError as error:
             raise ConfigError(f"silo {fewest.name!r}: {error}") from None
-        privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
+        promised = config.privacy_settings(config.asked_about(len(dataset.public)))
         learner = config.learner_settings(0, len(dataset.silos))
-        given = transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, self.votes
+        given = transfer, promised, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, self.votes
         made = labelers.transfer_for(*given, num_units=fewest.units)
-        if self.gamma and privacy.enabled:
-            from fedct_flwr.privacy.accounting import epsilon_in_time
-
-            spent = epsilon_in_time(made.price(privacy.planned_queries(len(dataset.public))), self.delta).upper
+        if self.gamma and promised.enabled:
+            spent = privacy.epsilon_in_time(made.price(promised.planned_queries(len(dataset.public))), self.delta).upper
             if spent > self.epsilon:
                 raise ConfigError(
                     f"gamma = {self.gamma:g} costs epsilon {spent:.4g} at delta {self.delta:g}, and epsilon is "

@@ -21,6 +21,7 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.coordinator.algorithm import IN_ROUNDS
+from fedct_flwr.learners.soft import check_in_turn
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.numbers import PROBABILITIES
@@ -151,8 +152,6 @@ class FedMD(ProbabilitySharing):
 
     def check_silos(self, config: "RunConfig", dataset: "FederatedDataset | None", learners: list["Learner"]) -> None:
         """Raise ConfigError for learners that do not go on learning."""
-        from fedct_flwr.learners.soft import check_in_turn
-
         # First, as it wants more: a user told of all that know probabilities would next be refused a tree.
         for learner in learners:
             check_in_turn(learner)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from fedct_flwr import labelers, privacy
 from fedct_flwr.audit import attacks
 from fedct_flwr.audit.attacks import Observation
 from fedct_flwr.audit.rerun import Refit
@@ -75,15 +76,13 @@ def _sums(refit: Refit) -> NDArray[np.float64]:
 
 def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
     """The same for sums with the silos' noise: probabilities of the classes, by the votes and the noise's scale."""
-    from fedct_flwr.privacy.noise_shares import VoteShares  # needs the extra privacy
-
     terms, found = refit.transcript.terms, []
     for added in zip(*(kept.in_sums for kept in refit.transcript.silos.values()), strict=True):
         asked, kind = added[0].asked, kind_of(added[0].asked, terms)
         if not isinstance(kind, Summed):
             raise TypeError("noise is in sums of votes alone")
         total = np.asarray(np.sum([one.vector for one in added], axis=0, dtype=np.uint64))
-        shares = VoteShares(asked.noise, asked.query.size, terms.width, added[0].honest)
+        shares = privacy.VoteShares(asked.noise, asked.query.size, terms.width, added[0].honest)
         votes = opened(kind, total, asked, terms, len(added), shares.honest) / shares.grid
         chances = np.full((terms.num_public, terms.width), np.nan)
         chances[asked.query.positions(terms.num_public)] = softmax(votes / asked.noise**2, axis=1)
@@ -102,10 +101,8 @@ class _Training:
     @classmethod
     def of(cls, refit: Refit) -> "_Training":
         """The messages of a refit."""
-        from fedct_flwr.labelers.joint_linear import joint_labeler
-
         steps = next(kept.steps for kept in refit.transcript.silos.values() if kept.steps)
-        labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
+        labeler = labelers.joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
         weights = [labeler.start.weights if step.weights is None else step.weights for step in steps[: steps[0].steps]]
         return cls(labeler, weights, np.stack([labeler.opened(*pair) for pair in pairwise(weights)]))
 

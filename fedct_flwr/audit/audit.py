@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedct_flwr import privacy
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, Seen, seen_in, seen_in_model
 from fedct_flwr.audit.attacks import Observation, all_scores
 from fedct_flwr.audit.rerun import rerun
@@ -130,7 +131,7 @@ class Audit:
         return {found.seat: found for found in self.seats}[seat]
 
 
-def audit(config: RunConfig, dataset: FederatedDataset, how: How, *, progress: Progress = iter) -> Audit:
+def attack(config: RunConfig, dataset: FederatedDataset, how: How, *, progress: Progress = iter) -> Audit:
     """Refit the run and attack it. Raises ConfigError or DataError for a run that cannot be audited, RunError."""
     dataset.schema.outcome.check_classes(
         f"the run predicts a number ({dataset.schema.outcome.named}), and membership attacks here are for classes: "
@@ -254,13 +255,11 @@ def _labels(site: Site, part: SiloData, public: PublicSet, rows: NDArray[np.intp
     votes = model.predict(public.X[rows]).astype(LABEL_DTYPE)
     if not site.privacy.enabled:
         return votes[None]
-    from fedct_flwr.privacy.randomness import SecureNoise
-
     unlabeled: HardLabels = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
     # The number of units counts as public: it stays that of the silo, with or without a record.
     labeler = site.labeler_on(public)
     asked = Asked(part.private, public.X, unlabeled, votes, rows, part.groups)
-    return np.stack([labeler.answer(asked, SecureNoise()) for _ in range(site.privacy.rounds)])
+    return np.stack([labeler.answer(asked, privacy.SecureNoise()) for _ in range(site.privacy.rounds)])
 
 
 def choose(silos: Sequence[SiloData], count: int, seed: int) -> Candidates:

@@ -22,6 +22,7 @@ from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
+from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Refusal, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Query
@@ -205,8 +206,6 @@ class WeightSharing(Algorithm):
         All begin with ``initial-model``, or with the first silo's fresh network. Its preprocessing is that of the
         global model.
         """
-        from fedct_flwr.scoring import both_accuracies
-
         config, dataset = study.config, _simulated(study.config, study.dataset)
         test = dataset.test
         model = network(config, dataset, 0)

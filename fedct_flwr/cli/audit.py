@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
+from fedct_flwr import audit as auditing
 from fedct_flwr import datasets
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.run_options import Package
@@ -58,16 +59,12 @@ def audit(
             f"the silos of the run in {run} are real and their records are at the silos: ask each for "
             "'fedct silo audit'"
         )
-    from fedct_flwr.audit.audit import How
-    from fedct_flwr.audit.audit import audit as attack
-    from fedct_flwr.audit.words import FILE, PAGE, document, page
-
-    how = How(refits, candidates, minutes, seed)
+    how = auditing.How(refits, candidates, minutes, seed)
     dataset, out = datasets.load(config), Output(as_json=json_)
-    found = attack(config, dataset, how, progress=partial(bar_of, what=_ATTACKING))
-    text, facts = page(config.study, found), document(config.study, found)
-    target = output or folder.path / PAGE
+    found = auditing.attack(config, dataset, how, progress=partial(bar_of, what=_ATTACKING))
+    text, facts = auditing.page(config.study, found), auditing.document(config.study, found)
+    target = output or folder.path / auditing.PAGE
     write_atomically(target, printable(text, keep="\n").encode())
-    write_atomically(folder.path / FILE, json_text(facts).encode())
-    out.show(facts, Markdown(printable(page(config.study, found, short=True), keep="\n")))
+    write_atomically(folder.path / auditing.FILE, json_text(facts).encode())
+    out.show(facts, Markdown(printable(auditing.page(config.study, found, short=True), keep="\n")))
     out.say(f"audit: {from_here(target)}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fedct_flwr import silo
+from fedct_flwr import privacy, silo
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import check_sums
@@ -23,13 +23,11 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
     accounts = {name: [promise.spending(study.name)] for name, promise in promises.items()}
     if config.policy.sum_epsilon:
         check_sums(config, study)
-        from fedct_flwr.privacy.noise_shares import surely_honest
-
         if study.sums is None:
             raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
         facts: dict[str, Any] = {"epsilon": promises["sums"].epsilon, "delta": promises["sums"].delta}
         facts |= {"may_collude": study.sums.may_collude}
-        facts |= {"honest": surely_honest(study.sums.min_summands, study.sums.may_collude)}
+        facts |= {"honest": privacy.surely_honest(study.sums.min_summands, study.sums.may_collude)}
         facts |= {"unprotected": bare_labels(entries, study.name, covers_silo)}
         found["sums"] = Sheet(
             kind="sums", study=study.name, protection="noise in shares", accounts=accounts["sums"], facts=facts
@@ -37,14 +35,12 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
     agreed = study.config.scores if config.scores else None
     unprotected: dict[str, Any] = {"unprotected": bare_labels(entries, study.name, covers_records)}
     unprotected |= {"scores_cost": agreed and (agreed.epsilon, agreed.delta)}
-    privacy = config.privacy
+    promised = config.privacy
     if config.adds_noise:
-        budget = {"epsilon": privacy.epsilon, "delta": privacy.delta, **unprotected}
+        budget = {"epsilon": promised.epsilon, "delta": promised.delta, **unprotected}
         together = silo.together_in(study, config.noisy_kind)
         if together.counts == "count":
-            from fedct_flwr.privacy.noise_shares import fitting
-
-            budget["questions"] = fitting(together.noise, privacy.epsilon, privacy.delta)
+            budget["questions"] = privacy.fitting(together.noise, promised.epsilon, promised.delta)
         found["privacy"] = Sheet(
             kind="joint",
             study=study.name,
@@ -52,8 +48,8 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
             accounts=accounts["privacy"],
             facts={**budget, "together": together},
         )
-    elif privacy.enabled or not found:
+    elif promised.enabled or not found:
         answers = replace(PermittedQuestions.of(config), values=bool(study.schema.quantity))
         more: dict[str, Any] = {"metrics": config.policy.metrics, "accounts": accounts.get("privacy", [])}
-        found["privacy"] = Sheet.of_labels(study.name, privacy, len(study.public), answers, facts=unprotected, **more)
+        found["privacy"] = Sheet.of_labels(study.name, promised, len(study.public), answers, facts=unprotected, **more)
     return found

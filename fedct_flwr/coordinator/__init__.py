@@ -9,13 +9,22 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.global_model import add_global_model, make_student
     from fedct_flwr.coordinator.joint import JointTraining
     from fedct_flwr.coordinator.joint_plan import real_plan
-    from fedct_flwr.coordinator.label_rounds import check_delta, log_cost
+    from fedct_flwr.coordinator.label_rounds import (
+        check_delta,
+        check_learners,
+        check_noise,
+        check_protection,
+        learners_of,
+        log_cost,
+        run_label_rounds,
+    )
     from fedct_flwr.coordinator.questions import Learning, no_targets
     from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, NoisySums, Sums, real_terms, sum_terms
 
 __all__ = [
     "NOT_IN_SUM", "JointTraining", "Learning", "Lost", "NoisySums", "Sums", "add_global_model", "check_delta",
-    "log_cost", "make_student", "no_targets", "noisy_scores", "real_plan", "real_terms", "sum_terms",
+    "check_learners", "check_noise", "check_protection", "learners_of", "log_cost", "make_student", "no_targets",
+    "noisy_scores", "real_plan", "real_terms", "run_label_rounds", "sum_terms",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

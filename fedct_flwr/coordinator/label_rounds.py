@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedct_flwr.wire.kinds import Kind
 
 
-def run(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
+def run_label_rounds(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
     """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
     config, terms, checkpoint = study.config, study.terms, study.checkpoint
     # A refitted learner gives the same labels for the same targets. One that trains on may still change them, and needs

@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.opt_out import each_left, ids_opted_out, images_left, records_left, said_of_opt_out
     from fedct_flwr.datasets.parquet import names_in_parquet, read_parquet
     from fedct_flwr.datasets.query import read_query
+    from fedct_flwr.datasets.schema import FollowUp, Outcome
     from fedct_flwr.datasets.study_folder import read_study
     from fedct_flwr.datasets.table_files import read_table
     from fedct_flwr.datasets.values import as_names, no_column
 
 __all__ = [
-    "LOADERS", "Dictionary", "FederatedDataset", "LabeledImages", "SiloData", "are_missing", "as_names",
-    "check_room", "each_left", "holds_images", "ids_opted_out", "images_in", "images_left", "load", "names_in_excel",
-    "names_in_parquet", "no_column", "read_excel", "read_images", "read_parquet", "read_query", "read_study",
-    "read_table", "records_left", "said_of_opt_out",
+    "LOADERS", "Dictionary", "FederatedDataset", "FollowUp", "LabeledImages", "Outcome", "SiloData", "are_missing",
+    "as_names", "check_room", "each_left", "holds_images", "ids_opted_out", "images_in", "images_left", "load",
+    "names_in_excel", "names_in_parquet", "no_column", "read_excel", "read_images", "read_parquet", "read_query",
+    "read_study", "read_table", "records_left", "said_of_opt_out",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from flwr.app import Error, Message, RecordDict
 from threadpoolctl import ThreadpoolController
 
+from fedct_flwr import hospital, silo
 from fedct_flwr.config.silo import AppSilo, SiloFolder
 from fedct_flwr.flower.runtime_client import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
@@ -111,13 +112,8 @@ def _read(file: Path) -> "tuple[SiloFolder, Callable[[EgressLog, Asker, threadin
     content = file.read_bytes() if os.access(file, os.R_OK) else b""
     config = SiloFolder.read_toml(file, content)
     if isinstance(config, AppSilo):
-        from fedct_flwr.hospital.app_agent import AppAgent
-
-        return config, partial(AppAgent, AppAgent.watch(file, content, config), config)
-    from fedct_flwr.hospital.study_agent import StudyAgent
-    from fedct_flwr.silo.own import OwnSilo
-
-    return config, partial(StudyAgent, OwnSilo(file, content, cast("SiloConfig", config)))
+        return config, partial(hospital.AppAgent, hospital.AppAgent.watch(file, content, config), config)
+    return config, partial(hospital.StudyAgent, silo.OwnSilo(file, content, cast("SiloConfig", config)))
 
 
 AgentAnswer: TypeAlias = RecordDict | Error | None

@@ -293,18 +293,16 @@ def transfer_for(
 
 
 def teachers_noise(
-    settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int
+    settings: TransferSettings, promised: PrivacySettings, num_public: int, partitions: int
 ) -> "CountNoise":
     """The noise on the votes of each partition's teachers, of which a record is in one. Raises ConfigError."""
-    from fedct_flwr.privacy.mechanisms import ON_COUNTS
-
-    queries = settings.lessons_for(privacy.planned_queries(num_public), num_public)
+    queries = settings.lessons_for(promised.planned_queries(num_public), num_public)
     scale = (
         1 / settings.gamma
         if settings.gamma
-        else _least_scale(settings.noise, queries, partitions, privacy.epsilon, privacy.delta)
+        else _least_scale(settings.noise, queries, partitions, promised.epsilon, promised.delta)
     )
-    return ON_COUNTS[settings.noise](scale)
+    return privacy.ON_COUNTS[settings.noise](scale)
 
 
 @lru_cache(maxsize=64)

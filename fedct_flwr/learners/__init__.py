@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.survival import ByFunction, SurvivalLearner, survival_learner
     from fedct_flwr.learners.text import Table, transformer_for
     from fedct_flwr.learners.torch_net import TorchLearner, num_values
+    from fedct_flwr.learners.trained_network import described, preprocessing_in
     from fedct_flwr.learners.transformer import embedded
 
 __all__ = [
     "AUGMENTATIONS", "COURSES", "Automatic", "AutomaticRegressor", "ByFunction", "Lesson", "Meeting",
-    "NetworkSafeguard",
-    "Sentences", "Stacks", "SurvivalLearner", "Table", "Tokens", "TorchLearner", "Views", "build_learner",
-    "check_in_turn", "check_soft", "dumps", "embedded", "mend_torchvision", "named_learners", "num_values",
-    "read_object", "reading_params", "same_folder", "survival_learner", "together", "transformer_for", "unusual",
-    "views_for", "with_plain_numbers",
+    "NetworkSafeguard", "Sentences", "Stacks", "SurvivalLearner", "Table", "Tokens", "TorchLearner", "Views",
+    "build_learner", "check_in_turn", "check_soft", "described", "dumps", "embedded", "mend_torchvision",
+    "named_learners", "num_values", "preprocessing_in", "read_object", "reading_params", "same_folder",
+    "survival_learner", "together", "transformer_for", "unusual", "views_for", "with_plain_numbers",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

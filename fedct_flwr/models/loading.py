@@ -144,9 +144,7 @@ def recalibrated(path: Path, how: Recalibration) -> bytes:
     text = text_of(description.model_copy(update={"chances": how}))
     if archive:
         return with_member(content, text)
-    from fedct_flwr.learners import trained_network as tensors
-
-    return tensors.described(content, None, text)
+    return learners.described(content, None, text)
 
 
 def load_model(path: Path, packages: Collection[str] = ()) -> Model:
@@ -225,13 +223,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
     params.pop(AUGMENT, None)
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
     try:
-        from fedct_flwr.learners import trained_network as tensors
-    except ImportError:
-        raise ConfigError(
-            f"{what} is a network, which needs the extra 'torch': pip install -c constraints.txt -e '.[torch]'"
-        ) from None
-    try:
-        preprocessing = tensors.preprocessing_in(content)
+        preprocessing = learners.preprocessing_in(content)
         transformer = None if preprocessing is None else read_object(preprocessing, what, (), _TYPES, _ADVICE)
         examples = blank(description)
         # The names that torchvision knows say how large its networks are.
@@ -245,6 +237,10 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         learner.restore(content)
     except DataError:
         raise
+    except ImportError:
+        raise ConfigError(
+            f"{what} is a network, which needs the extra 'torch': pip install -c constraints.txt -e '.[torch]'"
+        ) from None
     except ConfigError as error:
         if isinstance(error.__cause__, ImportError):
             raise

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fedct_flwr import learners
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.settings import Name, Settings
 from fedct_flwr.config.tables import Side
@@ -146,10 +147,8 @@ def _content(written: bytes, learner: Learner, transformer: Any, description: Mo
         found = written or learner.to_bytes()
         return found if member(found) else with_member(found, text)
     if isinstance(learner, Averageable):
-        from fedct_flwr.learners import trained_network as tensors
-
         dumped = None if transformer is None else skops_io().dumps(transformer)
-        return tensors.described(written or learner, dumped, text)
+        return learners.described(written or learner, dumped, text)
     raise TrainingError("models of this learner cannot be saved")
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import privacy, silo
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
@@ -288,12 +289,11 @@ def _spending(folder: RunFolder, config: RunConfig, result: Mapping[str, Any]) -
 
 def accounts_of(folder: RunFolder, config: RunConfig, data_set: str = DATA_SET) -> list[Spending]:
     """Accounts in the ledgers of simulated silos, of the records or another ``data_set``. Raises LedgerError."""
-    # Need the extra privacy, which a report of other runs does not.
-    from fedct_flwr.privacy.ledger import Ledger
-    from fedct_flwr.silo.release import account
-
     budget = budget_of(config.privacy_settings(config.asked_about(folder.num_public)))
-    return [account(Ledger(folder.silo_privacy(silo)), silo, config.study, budget, data_set) for silo in folder.silos]
+    return [
+        silo.account(privacy.Ledger(folder.silo_privacy(name)), name, config.study, budget, data_set)
+        for name in folder.silos
+    ]
 
 
 def what_leaves(config: RunConfig, quantity: str) -> str:

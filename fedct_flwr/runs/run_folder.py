@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from filelock import FileLock, Timeout
 
-from fedct_flwr import __version__
+from fedct_flwr import __version__, datasets
 from fedct_flwr.files import JsonLines, write_atomically, write_json
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
 
@@ -182,12 +182,10 @@ class RunFolder:
     @property
     def outcome(self) -> "Outcome":
         """The predicted outcome. Raises RunError if this is no run folder."""
-        from fedct_flwr.datasets.schema import FollowUp, Outcome
-
         facts = self.read_json("config.json")
         times = facts.get("follow_up")
-        follow_up = FollowUp(times["time"], times["event"], tuple(times["horizons"])) if times else None
-        return Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")), follow_up)
+        follow_up = datasets.FollowUp(times["time"], times["event"], tuple(times["horizons"])) if times else None
+        return datasets.Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")), follow_up)
 
     @property
     def models(self) -> Path:

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
         with_noise,
     )
     from fedct_flwr.silo.numbers import with_numbers, with_shares
-    from fedct_flwr.silo.own import judgment_of, own_context, read_once, real_site
+    from fedct_flwr.silo.own import OwnSilo, judgment_of, own_context, read_once, real_site
     from fedct_flwr.silo.personal import Judgment, facts_of
     from fedct_flwr.silo.release import (
         Answering,
         Purse,
         Release,
+        account,
         account_of,
         approve_budget,
         by_students,
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.weights import train_on
 
 __all__ = [
-    "Answering", "Judgment", "NoiseAdder", "Purse", "Ready", "Release", "account_of", "approve_budget",
-    "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of", "noisy_counts",
-    "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
-    "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in",
-    "train_on", "warm_up_alone", "with_noise", "with_numbers", "with_shares",
+    "Answering", "Judgment", "NoiseAdder", "OwnSilo", "Purse", "Ready", "Release", "account", "account_of",
+    "approve_budget", "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of",
+    "noisy_counts", "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
+    "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in", "train_on",
+    "warm_up_alone", "with_noise", "with_numbers", "with_shares",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

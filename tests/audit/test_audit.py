@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL
-from fedct_flwr.audit.audit import Audit, How, audit, choose, draw, with_members
+from fedct_flwr.audit.audit import Audit, How, attack, choose, draw, with_members
 from fedct_flwr.audit.words import most_exposed, page
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
@@ -49,7 +49,7 @@ def config(**settings: object) -> RunConfig:
 def audited(how: How, dataset: FederatedDataset | None = None, **settings: object) -> Audit:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return audit(config(**settings), dataset or noisy(), how)
+        return attack(config(**settings), dataset or noisy(), how)
 
 
 BY_HEART = {"learner": "decision-tree", "pseudo_weight": 0.001, "algorithm": "fedct"}

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
+from fedct_flwr import audit as auditing
 from fedct_flwr import silo
 from fedct_flwr.cli.output import PANEL, Json, Output, check_new
 from fedct_flwr.cli.silo.folder import Folder, silo_file
@@ -37,13 +38,11 @@ def audit(
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder))
     study, out = read_study(config.study), Output(as_json=json_)
-    from fedct_flwr.audit.audit import How, rehearse
-    from fedct_flwr.audit.words import document, page
-
     progress = partial(bar_of, what=_REHEARSING)
-    found = rehearse(silo.real_site(config, study), How(refits, candidates, minutes, seed), progress=progress)
-    text = printable(page(study.name, found), keep="\n")
+    how = auditing.How(refits, candidates, minutes, seed)
+    found = auditing.rehearse(silo.real_site(config, study), how, progress=progress)
+    text = printable(auditing.page(study.name, found), keep="\n")
     if output:
         write_atomically(output, text.encode())
-    out.show(document(study.name, found), Markdown(text))
+    out.show(auditing.document(study.name, found), Markdown(text))
     out.say("This names records of the silo: keep it here.")

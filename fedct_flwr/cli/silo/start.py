@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fedct_flwr import hospital
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
@@ -70,10 +71,8 @@ def answer(
     if path.exists():
         raise ConfigError(f"{path} exists: carry it back, or name another file with --output")
     check_approved(config)
-    from fedct_flwr.hospital.study_agent import answer_file
-
     out = Output()
-    answered = answer_file(file, question, path, out.say)
+    answered = hospital.answer_file(file, question, path, out.say)
     if path.exists():
         out.say(f"the answer{'' if answered else ', a refusal,'} is in {path}: carry it back")
     if not answered:
