@@ -30,7 +30,7 @@ from fedct_flwr.runs.scores import (
 )
 from fedct_flwr.scoring.assessment import Assessment, Labels, assess, predict
 from fedct_flwr.scoring.intervals import CHANCE, Verdict, verdict
-from fedct_flwr.silo.personal import Judgment, facts_of
+from fedct_flwr.silo.judgment import Judgment, facts_of
 from fedct_flwr.text.printable import count, json_text
 from fedct_flwr.types import Answers, DataError, SiloName, TrainingError
 

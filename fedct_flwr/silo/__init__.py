@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fedct_flwr import importing
 
 if TYPE_CHECKING:
+    from fedct_flwr.silo.judgment import Judgment, facts_of
     from fedct_flwr.silo.noisy_sum import (
         NoiseAdder,
         charge_simulated,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     )
     from fedct_flwr.silo.numbers import with_numbers, with_shares
     from fedct_flwr.silo.own import OwnSilo, judgment_of, own_context, read_once, real_site
-    from fedct_flwr.silo.personal import Judgment, facts_of
     from fedct_flwr.silo.release import (
         Answering,
         Purse,

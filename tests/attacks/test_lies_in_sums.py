@@ -22,7 +22,7 @@ from fedct_flwr.privacy import noise_shares
 from fedct_flwr.privacy.noise_shares import NoiseShares, VoteShares
 from fedct_flwr.privacy.randomness import Noise, SimulatedNoise
 from fedct_flwr.runs.scores import notes
-from fedct_flwr.silo.personal import Judgment
+from fedct_flwr.silo.judgment import Judgment
 from tests.federation.conftest import Federation
 
 SILOS, HONEST, QUERIES = 4, 3, 228

@@ -20,8 +20,8 @@ from fedct_flwr.flower.loopback import run_loopback
 from fedct_flwr.hospital.egress_log import read_entries
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.judgment import Judgment
 from fedct_flwr.silo.own import real_site
-from fedct_flwr.silo.personal import Judgment
 from fedct_flwr.survival.measures import concordance
 from fedct_flwr.survival.times import Times
 from fedct_flwr.types import ConfigError, DataError
