@@ -67,10 +67,10 @@ FAULTS = [
     ),
     Fault("silo/own.py", "if not config.always_answers:", "if True:", "attacks/test_protected_answers.py"),
     Fault(
-        "datasets/study_folder.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
+        "datasets/silo_records.py", "if len(rows) > 1 else []", "if False else []", "attacks/test_protected_answers.py"
     ),
     Fault(
-        "datasets/study_folder.py", "if columns[group].null_count:", "if False:", "attacks/test_protected_answers.py"
+        "datasets/silo_records.py", "if columns[group].null_count:", "if False:", "attacks/test_protected_answers.py"
     ),
     # The egress log: a chain that is signed, and a head that knows its length.
     Fault("hospital/log_entry.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),

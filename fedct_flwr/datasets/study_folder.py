@@ -1,4 +1,4 @@
-"""The study's folder, sent by the coordinator: ``study.toml``, public set, perhaps a test set. And a silo's records.
+"""The study's folder, sent by the coordinator: ``study.toml``, public set, perhaps a test set.
 
 The digest of the folder is what a silo approves: a change of the public set, the classes, the columns or the test
 set changes the digest.
@@ -11,41 +11,32 @@ import shutil
 import stat
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
-from numpy.typing import NDArray
 
 from fedct_flwr import datasets, secure_sum, survival
 from fedct_flwr.config.study import MAY_BE_MISSING, StudyConfig
-from fedct_flwr.datasets.dates import dated
-from fedct_flwr.datasets.federated import PublicSet, column_of_groups, numbered
+from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import FollowUp, ImageForm, Schema
-from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table
-from fedct_flwr.datasets.tables import class_names, columns_of, encode, map_labels, numbers, with_signed_times
-from fedct_flwr.datasets.values import is_text, no_column
-from fedct_flwr.text.printable import count, fault, listed, quoted
-from fedct_flwr.text.spelling import without_accents
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
+from fedct_flwr.datasets.silo_records import check_columns, read_labeled
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import columns_of, encode
+from fedct_flwr.text.printable import fault, listed, quoted
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 from fedct_flwr.wire.content import STEPS, Joint, Terms
 
 if TYPE_CHECKING:
-    from fedct_flwr.config.silo import DataSettings
-    from fedct_flwr.config.tables import TableSettings
-    from fedct_flwr.datasets.image_folder import LabeledImages
     from fedct_flwr.secure_sum.terms import SumTerms
 
 STUDY_FILE: Final = "study.toml"
-_DIFFERING: Final = b"differing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +151,7 @@ def read_study(folder: Path) -> StudyFolder:
         public, schema = datasets.read_images(images, *form), Schema(config.classes, images=form)
     else:
         table = read_table(config.public, tables=config.tables)
-        _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
+        check_columns(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
         if table.num_rows == 0 or not table.column_names:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
         columns = columns_of(table, config.public, config.tables.text)
@@ -182,70 +173,8 @@ def read_study(folder: Path) -> StudyFolder:
     study = StudyFolder(config, schema, PublicSet(public), nothing)
     if not config.test_file:
         return study
-    test, _ = _read_table(config.test_file, config.test_label, study)
+    test, _ = read_labeled(config.test_file, config.test_label, study)
     return StudyFolder(config, schema, study.public, test)
-
-
-def read_records(data: "DataSettings", study: StudyFolder, path: Path | None = None) -> Examples:
-    """A silo's labeled records, or those of another file of the same kind, as the study numbers columns and classes.
-
-    Raises DataError, which quotes no record.
-    """
-    return read_grouped(data, study, path)[0]
-
-
-def table_of(data: "DataSettings", study: StudyFolder) -> pa.Table | None:
-    """A silo's records as its file holds them, for ``read_grouped``; None of images. Raises DataError."""
-    return None if study.config.image_size else _table_in(data.source, data.label, study, form_of(data, study), data)
-
-
-def read_grouped(
-    data: "DataSettings", study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
-) -> tuple[Examples, Groups | None]:
-    """The same records, and their groups, where ``silo.toml`` names a group column, see ``column_of_groups``.
-
-    ``table`` is what ``table_of`` has read of the silo's file, if it has.
-    """
-    path = path or data.source
-    if study.schema.images:
-        if data.tables.group:
-            raise ConfigError(
-                "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
-            )
-        return _labeled_images(_images_in(path, data), data, study)
-    if data.images.given:
-        raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
-    if data.mapping and study.schema.outcome.number:
-        raise ConfigError("[data.mapping] in silo.toml is for classes, and the study predicts a number: leave it out")
-    if not data.label:
-        raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
-    if path != data.query:
-        _check_named(data.tables, [path])
-    return _read_table(path, data.label, study, data, table if path == data.source else None)
-
-
-def _images_in(path: Path, data: "DataSettings", *, each: bool = False) -> "LabeledImages":
-    """The labeled images in a folder, without those of patients who have opted out."""
-    images = datasets.LabeledImages.of(path)
-    if data.opt_out is None:
-        return images
-    return images.take(datasets.images_left(images.group_names(data.images.group_pattern), data, path, each=each))
-
-
-def _labeled_images(
-    images: "LabeledImages", data: "DataSettings", study: StudyFolder
-) -> tuple[Examples, Groups | None]:
-    """These images as examples, and their groups. Raises DataError."""
-    form = study.schema.images
-    assert form is not None  # noqa: S101 - only studies of images have some
-    y = map_labels(images.names, data.mapping, study.schema.classes, images.folder)
-    return Examples(datasets.read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
-
-
-def form_of(data: "DataSettings", study: StudyFolder) -> "TableSettings":
-    """Settings for reading a silo's tables: the silo's form, and the study's kinds of columns."""
-    agreed = study.config.tables
-    return data.tables.model_copy(update={"categories": agreed.categories, "text": agreed.text})
 
 
 def _check_inside(folder: Path, key: str, paths: Sequence[Path]) -> None:
@@ -273,186 +202,6 @@ def _check_file_names(paths: Iterable[Path]) -> None:
     for path in paths:
         if why := fault(path.name):
             raise DataError(f"the file {quoted(path.name)} in {path.parent}: {why}; ask the coordinator to rename it")
-
-
-def _check_named(tables: "TableSettings", paths: Sequence[Path]) -> None:
-    """Raise ConfigError for settings that name a column which no file has."""
-    if tables.named:
-        found = [name for path in paths for name in column_names(path, tables)]
-        lacking = f"{' and '.join(path.name for path in paths)} {'does' if len(paths) == 1 else 'do'} not have"
-        check_named(tables.named, found, tables, lacking)
-
-
-def _table_in(
-    path: Path, label: str, study: StudyFolder, tables: "TableSettings", data: "DataSettings | None" = None
-) -> pa.Table:
-    held = datasets.read_query(data, _names(study)) if data and path == data.query else None
-    if held is not None:
-        check_named(tables.named, held.column_names, tables, f"the query {path} does not give")
-    table = read_table(path, _spelled(label, study), tables, held)
-    table = _completed(table, study, data) if data else table
-    return datasets.records_left(table, data, path) if data and data.opt_out else table
-
-
-def _completed(table: pa.Table, study: StudyFolder, data: "DataSettings") -> pa.Table:
-    """A silo's table with the columns that it may lack, all missing, and without those that are not the study's.
-
-    Only where the study names columns that may be missing; ``differing`` says which these are.
-    """
-    allowed, there = study.config.may_be_missing, {*table.column_names}
-    known = {data.label, data.tables.group, *_names(study)}
-    extra = [name for name in table.column_names if name not in known]
-    lacking = [each for each in study.schema.columns if each.name in allowed and each.name not in there]
-    alike = {without_accents(name) for name in extra}
-    # One that is there under another name is refused, as it would be without such columns.
-    if (
-        not allowed
-        or len(lacking) == len(study.schema.columns)
-        or any(without_accents(each.name) in alike for each in lacking)
-    ):
-        return table
-    table = table.drop_columns(extra)
-    for each in lacking:
-        kind = pa.float64() if each.categories is None else pa.string()
-        table = table.append_column(each.name, pa.nulls(table.num_rows, kind))
-    differing = json.dumps([[each.name for each in lacking], extra]).encode()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), _DIFFERING: differing})
-
-
-def differing(table: pa.Table) -> tuple[list[str], list[str]]:
-    """The study's columns that a silo's table lacks, and its own that are left out."""
-    missing, extra = json.loads((table.schema.metadata or {}).get(_DIFFERING, b"[[], []]"))
-    return missing, extra
-
-
-def _spelled(label: str, study: StudyFolder) -> list[str]:
-    """The columns that files hold as text: classes are that whatever they look like, and numbers are not."""
-    classes = [] if study.schema.outcome.number else [label]
-    return [*classes, *(each.name for each in study.schema.columns if each.spelled)]
-
-
-def _names(study: StudyFolder) -> list[str]:
-    """All columns of the study, also that of events."""
-    return [*(each.name for each in study.schema.columns), *events_of(study.schema)]
-
-
-def events_of(schema: Schema) -> list[str]:
-    """The column of events, where there is one."""
-    return [schema.follow_up.event] if schema.follow_up else []
-
-
-def _read_table(
-    path: Path, label: str, study: StudyFolder, data: "DataSettings | None" = None, table: pa.Table | None = None
-) -> tuple[Examples, Groups | None]:
-    """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
-    tables = form_of(data, study) if data else study.config.tables
-    table = _table_in(path, label, study, tables, data) if table is None else table
-    if label not in table.column_names:
-        raise no_column(path, label, table.column_names)
-    if table.num_rows == 0:
-        raise DataError(f"{path} has no records")
-    return _labeled(table, path, label, study, data)
-
-
-def _labeled(
-    table: pa.Table, path: Path, label: str, study: StudyFolder, data: "DataSettings | None" = None
-) -> tuple[Examples, Groups | None]:
-    """The records of a table as examples, and their groups. Raises DataError."""
-    columns, group = study.schema.columns, data.tables.group if data else ""
-    own = [label, group] if group else [label]
-    for event in events_of(study.schema):
-        table = with_signed_times(table, label, event, path)
-    groups = numbered([column_of_groups(table, group, path)])[0] if group else None
-    X = encode(table.drop_columns(own), columns, path)
-    if study.schema.follow_up:
-        return Examples(X, numbers(table, label, path)), groups
-    if grid := study.schema.grid:
-        y = numbers(table, label, path)
-        if outside := int(((y < grid.low) | (y > grid.high)).sum()):
-            raise DataError(
-                f"{path} has {count(outside, 'record')} whose {label!r} lies outside of the study's range, "
-                f"{grid.low:g} to {grid.high:g}: check the unit, correct them, or ask the coordinator for another range"
-            )
-        return Examples(X, y), groups
-    names = class_names(table.column(label), label, path)
-    mapping = data.mapping if data else None
-    return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups
-
-
-def read_each(data: "DataSettings", study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
-    """The records of ``read_grouped`` that can be read each by itself.
-
-    Formal guarantee: whether a record is read, and as what, depends on that record and the settings alone. Raises
-    ConfigError or DataError for what fails without any record, and for a file or a query that gives no table.
-    """
-    path = path or data.source
-    if study.schema.images:
-        images = _images_in(path, data, each=True)
-        blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
-        return _labeled_images(images.take(np.concatenate(blocks)), data, study)
-    out = datasets.ids_opted_out(data) if data.opt_out else None
-    form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
-    names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
-    raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
-    raw = _completed(raw, study, data)
-    if form.dates:
-        raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)))
-        form = form.model_copy(update={"dates": ""})
-
-    def plain(rows: NDArray[np.intp]) -> pa.Table:
-        """These records in types that depend on none of them."""
-        table = read_table(path, _spelled(data.label, study), form, raw.take(rows))
-        columns = {name: _plain(table.column(name), form.decimal, name in names) for name in table.column_names}
-        if group := data.tables.group:
-            columns[group] = column_of_groups(table, group, path)
-            if columns[group].null_count:
-                raise DataError("it may be any patient's")
-        table = pa.table(columns)
-        return table if out is None else datasets.each_left(table, out, data.tables.group)
-
-    blocks = _readable(lambda rows: _labeled(plain(rows), path, data.label, study, data), raw.num_rows)
-    return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
-
-
-def _days_alone(raw: pa.Table, path: Path, form: "TableSettings", names: Collection[str]) -> pa.Table:
-    """The table with days for the dates in these columns, each cell read by itself, without records of another form."""
-    fine = pa.array(np.ones(raw.num_rows, dtype=bool))
-    for at, name in enumerate(raw.column_names):
-        if name in names:
-            cells = pc.unique(raw.column(name).drop_null())
-            alone = [read_table(path, (), form, pa.table({name: cells[row : row + 1]})) for row in range(len(cells))]
-            days = [each.column(name)[0].as_py() if dated(each) else None for each in alone]
-            known = [bool(dated(each)) or each.column(name).null_count > 0 for each in alone]
-            places = pc.index_in(raw.column(name), value_set=cells).combine_chunks()
-            fine = pc.and_(fine, pc.fill_null(pa.array(known, pa.bool_()).take(places), True))
-            raw = raw.set_column(at, name, pa.array(days, pa.float64()).take(places))
-    return raw.filter(fine)
-
-
-def _readable(read: Callable[[NDArray[np.intp]], object], size: int) -> list[NDArray[np.intp]]:
-    """Blocks of the records that can be read, the first without any. Raises what reading that one raises."""
-    blocks, left = [np.arange(0)], [np.arange(size)]
-    try:
-        read(blocks[0])
-    except pa.ArrowException:
-        raise DataError("the records have a column of neither numbers nor text: turn it into one of them") from None
-    while left:
-        rows = left.pop()
-        try:
-            read(rows)
-            blocks.append(rows)
-        except (DataError, pa.ArrowException):
-            left += np.array_split(rows, 2)[::-1] if len(rows) > 1 else []
-    return blocks
-
-
-def _plain(values: pa.ChunkedArray, decimal: str, number: bool) -> pa.ChunkedArray:
-    """A column as float64 or as text. Raises pyarrow's errors."""
-    if number and is_text(values.type):
-        values = pc.replace_substring(pc.utf8_trim_whitespace(values.cast(pa.string())), decimal, ".")
-        for word, digit in (("(?i)^true$", "1"), ("(?i)^false$", "0")):
-            values = pc.replace_substring_regex(values, word, digit)
-    return values.cast(pa.float64() if number else pa.string())
 
 
 MOST_ENTRIES: Final = 200_000

@@ -16,7 +16,8 @@ from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.opt_out import images_left
 from fedct_flwr.datasets.query import result_of
-from fedct_flwr.datasets.study_folder import read_each, read_grouped, read_study, table_of
+from fedct_flwr.datasets.silo_records import read_each, read_grouped, table_of
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError, DataError
 from tests.hospitals import write_silo_folder
 

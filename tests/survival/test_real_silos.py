@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from fedct_flwr.cli.main import app
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.datasets.study_folder import read_each, read_study
+from fedct_flwr.datasets.silo_records import read_each
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.loopback import run_loopback
 from fedct_flwr.hospital.egress_log import read_entries
 from fedct_flwr.hospital.log_entry import Event

@@ -21,7 +21,8 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.query import result_of
-from fedct_flwr.datasets.study_folder import differing, read_grouped, read_study, table_of
+from fedct_flwr.datasets.silo_records import differing, read_grouped, table_of
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital import app_code, approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import check_let_out

@@ -22,7 +22,8 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import differing, events_of, read_grouped, read_study
+from fedct_flwr.datasets.silo_records import differing, events_of, read_grouped
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Domain
 from fedct_flwr.hospital.approval import check_let_out, kinds_let_out
