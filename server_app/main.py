@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedct_flwr import coordinator, datasets, evaluation, flower, integrations, silo
+from fedct_flwr import coordinator, datasets, evaluation, integrations, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
+from fedct_flwr.flower.grid import PollingGrid
 from fedct_flwr.flower.prompt import PromptGrid
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
@@ -69,7 +70,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def _prompt(grid: Grid) -> Grid:
     """The same Grid, made to notice replies soon."""
-    return grid if isinstance(grid, PromptGrid) else flower.PollingGrid(grid)
+    return grid if isinstance(grid, PromptGrid) else PollingGrid(grid)
 
 
 def _subject(config: RunConfig) -> tuple["FederatedDataset | None", Subject, Sequence[SiloName]]:

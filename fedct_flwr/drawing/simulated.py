@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr import datasets
 from fedct_flwr.config.study import StudyDraw
+from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, first_of
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
@@ -20,7 +20,6 @@ from fedct_flwr.types import Answers, ConfigError, DataError
 if TYPE_CHECKING:
     # Needs the extra privacy.
     from fedct_flwr.config.run import RunConfig
-    from fedct_flwr.datasets.dictionary import Dictionary
     from fedct_flwr.drawing.marginals import DrawingPlan
 
 
@@ -63,7 +62,7 @@ def plan_of(dataset: FederatedDataset, config: "RunConfig") -> "DrawingPlan":
 
 
 def _dictionary(dataset: FederatedDataset, config: "RunConfig") -> "Dictionary":
-    return datasets.Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
+    return Dictionary.of_setting(config.draw_dictionary) if config.draw_dictionary else derived(dataset)
 
 
 def placed(form: Form, silos: Sequence[SiloData]) -> tuple[NDArray[np.intp], Answers, list[str]]:
@@ -107,7 +106,7 @@ def derived(dataset: FederatedDataset) -> "Dictionary":
             kind = "integer" if (known == np.rint(known)).all() else "number"
             form |= {"kind": kind, "range": [least, most if most > least else least + 1]}
         columns[column.name] = form
-    return datasets.Dictionary.read({"columns": columns}, f"what {dataset.name!r} has")
+    return Dictionary.read({"columns": columns}, f"what {dataset.name!r} has")
 
 
 WITHOUT_DICTIONARY: Final = (

@@ -6,9 +6,8 @@ from fedct_flwr import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.flower.engine import check_ray, run_on_engine
-    from fedct_flwr.flower.grid import PollingGrid
     from fedct_flwr.flower.loopback import run_in_process
 
-__all__ = ["PollingGrid", "check_ray", "run_in_process", "run_on_engine"]
+__all__ = ["check_ray", "run_in_process", "run_on_engine"]
 
 __getattr__ = importing(__name__)

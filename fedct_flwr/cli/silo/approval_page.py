@@ -13,7 +13,7 @@ from fedct_flwr.cli.promised import sheets_of
 from fedct_flwr.config.silo import Policy, SiloConfig
 from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.query import query_digest, query_text
-from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
+from fedct_flwr.datasets.study import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.hospital.duplicates import DuplicateReport
