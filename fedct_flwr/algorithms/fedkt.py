@@ -241,5 +241,5 @@ class PrivatePATE(PATE):
 
     @property
     def noise(self) -> NoisePlan:
-        """LNMax of arXiv:1610.05755; GNMax of arXiv:1802.08908, §4."""
+        """The noise on votes before a label is decided: LNMax (arXiv:1610.05755) or GNMax (arXiv:1802.08908, §4)."""
         return NoisePlan(self.mechanism or _GAUSSIAN, self.epsilon, self.delta, self.gamma)

@@ -137,7 +137,7 @@ def _by_trust(rule: "Callable[..., TrustRule]", num_classes: int) -> Consensus:
 
 @dataclass(frozen=True)
 class FedMD(ProbabilitySharing):
-    """Silos digest the mean of all probabilities, then revisit their records (Li & Wang, arXiv:1910.03581)."""
+    """FedMD (Li & Wang, arXiv:1910.03581): silos train on the mean of all probabilities, then on their records."""
 
     name: ClassVar[str] = "fedmd"
     title: ClassVar[str] = "FedMD"

@@ -23,7 +23,7 @@ from fedct_flwr.wire.packing import MAX_VALUE
 
 
 class StudySums(Settings):
-    """``[sums]``: who takes part in secure sums, and what they protect."""
+    """``[sums]``: the silos of secure sums, by their keys, and how many of them may collude."""
 
     # People compare keys by these names: none of them reads like a sentence, or looks like another name.
     keys: dict[Name, VisibleName] = Field(default_factory=dict)

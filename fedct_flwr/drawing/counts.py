@@ -72,7 +72,7 @@ class CountPlan:
 
     @classmethod
     def of(cls, agreed: "StudyCount", sums: "StudySums", numbers: int) -> Self:
-        """The plan that a study has agreed upon, by ``[count]`` or ``[scores]``."""
+        """The plan for noisy secure sums of ``numbers`` counts of each silo, as ``[count]`` or ``[scores]`` says."""
         return cls(numbers, agreed.epsilon, agreed.delta, sums.min_summands - sums.may_collude)
 
     @property

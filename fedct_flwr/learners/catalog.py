@@ -246,7 +246,7 @@ def packages(name: str) -> Collection[str]:
 
 
 def models_in_memory(name: str) -> dict[Path, Any] | None:
-    """Those of a learner that only this process has; None for others."""
+    """Trained models that no file can hold, by the paths that they would have; None for a learner by import path."""
     held = _HELD.get(name)
     return held.models if held else None
 

@@ -113,7 +113,10 @@ class OwnRecords:
         return labels
 
     def predicted(self, learner: Learner, num_classes: int, pseudo: Pseudo | None = None) -> NDArray[np.float64]:
-        """Probabilities ``(asked, num_classes)``, of fits on other folds and ``pseudo``. Raises TrainingError."""
+        """Predict each record's probabilities ``(asked, num_classes)`` with a model that has not seen its fold.
+
+        Each fit also learns the ``pseudo``-labeled examples. Raises TrainingError where one fails.
+        """
         if not self.divided:
             return np.zeros((len(self.y), num_classes))
         return self.predictions(

@@ -211,7 +211,7 @@ class SklearnLearner:
         return probabilities_of(shares, known, X.shape[0], num_classes, model=self.name)
 
     def check_soft(self) -> None:
-        """Raise LearnerError unless its models know probabilities and it takes sample weights."""
+        """Raise LearnerError unless it can learn soft labels: with ``predict_proba``, and sample weights in ``fit``."""
         classifier = last_step(self._template)
         kind = type(classifier).__name__
         if not hasattr(classifier, "predict_proba"):

@@ -121,7 +121,10 @@ class Model:
     learner: Learner | OnnxLearner
 
     def predict(self, X: Features) -> Answers:
-        """The class or the value of each example ``(n,)``. Raises TrainingError; DataError for what is no class."""
+        """Predict the class or the value of each example ``(n,)``.
+
+        Raises TrainingError where the model fails, and DataError where its answer is no class of the study.
+        """
         return self.schema.outcome.check_answers(self.learner.predict(X))
 
     def probabilities(self, X: Features, *, raw: bool = False) -> NDArray[np.float64] | None:

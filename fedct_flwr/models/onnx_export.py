@@ -118,7 +118,7 @@ def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
 
 
 def _place(graph: "onnx.GraphProto", places: Any) -> None:
-    """Give the probabilities of the classes that the model knows their columns ``(known, classes)`` among all."""
+    """Move probabilities of the known classes to their columns among all: ``places`` ``(known, classes)``, 0 or 1."""
     _rename(graph, PROBABILITIES, "known")
     graph.initializer.append(numpy_helper.from_array(places, "places"))
     graph.node.append(helper.make_node("MatMul", ["known", "places"], [PROBABILITIES]))

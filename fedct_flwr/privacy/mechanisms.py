@@ -45,7 +45,7 @@ class Mechanism(Protocol):
 
     @abstractmethod
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[Any]:
-        """The votes as they may be released. Raises ConfigError for votes that it does not cover."""
+        """Add the noise: votes that may be released. Raises ConfigError for votes that it cannot protect."""
 
     @abstractmethod
     def event(self, num_queries: int) -> DpEvent:

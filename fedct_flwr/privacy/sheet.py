@@ -153,7 +153,10 @@ class Sheet:
     def of_labels(
         cls, study: str, privacy: PrivacySettings, num_public: int, answers: PermittedQuestions = _LABELS, **more: Any
     ) -> Self:
-        """The page of silos that protect their records, or promise nothing; ``answers`` are what they are asked for."""
+        """The sheet of silos that share labels, with a guarantee for their records or without one.
+
+        ``answers`` are the questions that a silo permits.
+        """
         kind = "records" if privacy.enabled else "nothing"
         facts = {"privacy": privacy, "answers": answers, "num_public": num_public, **more.pop("facts", {})}
         return cls(kind=kind, study=study, protection=privacy.protection, facts=facts, **more)

@@ -75,7 +75,10 @@ def with_noise(
 
 
 def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: "Noise") -> NDArray[np.uint64]:
-    """Votes ``(examples * classes,)`` on the grid and one silo's share of the noise, modulo 2^32. Charges nothing."""
+    """Add one silo's share of the noise to its votes ``(examples * classes,)``.
+
+    The sum counts steps of the noise's grid, modulo 2^32. The caller charges the ledger.
+    """
     on_grid = vector.astype(np.int64) * shares.grid + shares.share(noise).ravel()
     return np.asarray(on_grid & (2**secure_sum.BITS - 1), dtype=np.uint64)
 

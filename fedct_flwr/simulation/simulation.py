@@ -169,10 +169,10 @@ class Simulation:
         progress: Callable[[Sequence["SiloData"]], Iterable["SiloData"]] = iter,
         tell: Callable[[str], None] = warn,
     ) -> list["SiloScores"]:
-        """The silos' scores, next to those of the baselines, which are trained here.
+        """Train the baselines, and score them and the silos' models on the test records.
 
-        Also kept in the run folder, and sent to the tracker that follows the run. ``tell`` gets a sentence
-        for each model that cannot be scored.
+        Writes the scores to the run folder, and sends them to the run's tracker. Calls ``tell`` with a sentence for
+        each model that cannot be scored.
         """
         # For small tables BLAS's threads cost more than they bring.
         with one_thread("blas"), unsynced():

@@ -33,7 +33,7 @@ class RidgeCox(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped 
         self.penalty = penalty
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on columns ``(n, p)`` and signed times ``(n,)``."""
+        """Train on columns ``(n, p)`` and times ``(n,)``, negative where censored. Weights have no effect."""
         X, times = np.asarray(X, dtype=np.float64), times_of(np.asarray(y))
         self.mean_, scale = X.mean(axis=0), X.std(axis=0, ddof=min(1, len(X) - 1))
         scale[scale < _ENOUGH] = np.inf

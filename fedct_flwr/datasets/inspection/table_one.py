@@ -207,7 +207,10 @@ def caption(table: TableOne) -> str:
 
 
 def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[str, Any]]:
-    """Standardized difference of each table's mean from that of all others."""
+    """For each table, the standardized difference between its mean of a column and the mean of all others, pooled.
+
+    ``numbers`` are the sorted numbers of each table, ``quartiles`` ``(tables, 3)`` theirs.
+    """
     # Around a number of the column, so that equal numbers differ by nothing.
     center = next((own[len(own) // 2] for own in numbers if len(own)), 0.0)
     # An SMD has no unit: by a power of two, which loses no digit, squares neither overflow nor vanish.
