@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 _DIFFERING: Final = b"differing"
 
 
-def read_records(data: "DataSettings", study: "StudyFolder", path: Path | None = None) -> Examples:
-    """A silo's labeled records, or those of another file of the same kind, as the study numbers columns and classes.
-
-    Raises DataError, which quotes no record.
-    """
-    return read_grouped(data, study, path)[0]
-
-
 def table_of(data: "DataSettings", study: "StudyFolder") -> pa.Table | None:
     """A silo's records as its file holds them, for ``read_grouped``; None of images. Raises DataError."""
     return None if study.config.image_size else _table_in(data.source, data.label, study, form_of(data, study), data)
@@ -46,9 +38,10 @@ def table_of(data: "DataSettings", study: "StudyFolder") -> pa.Table | None:
 def read_grouped(
     data: "DataSettings", study: "StudyFolder", path: Path | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
-    """The same records, and their groups, where ``silo.toml`` names a group column, see ``column_of_groups``.
+    """A silo's labeled records as the study numbers columns and classes, and their groups, see ``column_of_groups``.
 
-    ``table`` is what ``table_of`` has read of the silo's file, if it has.
+    ``path`` is another file of the same kind, ``table`` what ``table_of`` has read of the silo's own. Raises DataError,
+    which quotes no record.
     """
     path = path or data.source
     if study.schema.images:

@@ -22,7 +22,7 @@ from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.silo_records import read_records
+from fedct_flwr.datasets.silo_records import read_grouped
 from fedct_flwr.datasets.study import StudyFolder
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.table_files import ENDINGS
@@ -357,7 +357,7 @@ def test_a_study_says_which_columns_are_text(tmp_path: Path) -> None:
     found = study(tmp_path / "a", text=["note", "code"])
     assert found.schema.columns == COLUMNS
     (tmp_path / "north.csv").write_text(NORTHERN)
-    records = read_records(DataSettings(file=tmp_path / "north.csv", label="ill"), found)
+    records = read_grouped(DataSettings(file=tmp_path / "north.csv", label="ill"), found)[0]
     assert records.X[:, 1].tolist() == ["pain", "fine", "", "ok"]
     assert records.X[:, 2].tolist() == ["7", "8", "9", "7"]
 

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.silo_records import read_each, read_records
+from fedct_flwr.datasets.silo_records import read_each, read_grouped
 from fedct_flwr.datasets.study import StudyFolder
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import DataError, FedctError
@@ -164,7 +164,7 @@ def test_the_hospitals_records_are_the_simulations_to_the_last_bit(tmp_path: Pat
         study = read_study(tmp_path / silo.name / "study")
         for name, expected in {"data.csv": silo.private, "test.csv": silo.test}.items():
             settings = DataSettings.read({"file": str(tmp_path / silo.name / name), "label": "class"}, "silo.toml")
-            found = read_records(settings, study)
+            found = read_grouped(settings, study)[0]
             assert found.X.dtype == expected.X.dtype
             np.testing.assert_array_equal(found.X, expected.X)
             np.testing.assert_array_equal(found.y, expected.y)
@@ -241,7 +241,7 @@ def study_of(folder: Path, **settings: Any) -> StudyFolder:
 def records(study: StudyFolder, path: Path, content: str | bytes, **settings: Any) -> list[list[float]]:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     data = {"file": str(path), "label": "ill", **settings}
-    return read_records(DataSettings.read(data, "silo.toml"), study).X.tolist()
+    return read_grouped(DataSettings.read(data, "silo.toml"), study)[0].X.tolist()
 
 
 def said_of(study: StudyFolder, path: Path, content: str | bytes, **settings: Any) -> str:
@@ -275,7 +275,7 @@ def test_codes_are_names_at_every_silo(tmp_path: Path) -> None:
     assert study.test.X.tolist() == [[0]]
     assert records(study, tmp_path / "a.csv", "ward,ill\n8.0,yes\n7,no\n") == [[1], [0]]
     pyarrow.parquet.write_table(pa.table({"ward": [7, 8], "ill": ["no", "yes"]}), tmp_path / "a.parquet")
-    read = read_records(DataSettings.read({"file": str(tmp_path / "a.parquet"), "label": "ill"}, "silo.toml"), study)
+    read = read_grouped(DataSettings.read({"file": str(tmp_path / "a.parquet"), "label": "ill"}, "silo.toml"), study)[0]
     assert read.X.tolist() == [[0], [1]]
 
 
