@@ -1,6 +1,7 @@
 """The front door: data in memory, an algorithm and a learner in, a run out."""
 
 import gc
+import pickle
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr import (
     ConfigError,
     DataError,
+    DataWarning,
     FedCT,
     LearnerError,
     PrivacyWarning,
@@ -90,13 +92,62 @@ def test_a_model_reads_frames_and_answers_in_the_labels_own_words(run: Run) -> N
     for model in run.models.values():
         # The label column may still be there: it is not looked at.
         assert (model.predict(new) == model.predict(new.drop(columns="ill"))).all()
-        assert (model.predict(new) == model.predict(new.drop(columns="ill").to_numpy())).all()
+        with pytest.warns(DataWarning, match="no names, and are read as 'crp', 'age', 'sex'"):
+            assert (model.predict(new) == model.predict(new.drop(columns="ill").to_numpy())).all()
+        assert (model.predict(new.assign(ward=1)) == model.predict(new)).all(), "columns that it does not have"
         assert (model.predict(new) == new["ill"]).mean() > 0.9
         np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1)
     with pytest.raises(DataError, match="missing 'crp'"):
         run.models["essen"].predict(new.drop(columns="crp"))
+
+
+@pytest.mark.filterwarnings("ignore::fedct_flwr.DataWarning")
+def test_a_model_refuses_numbers_for_categories(run: Run) -> None:
     with pytest.raises(DataError, match="'sex' must hold text"):
         run.models["essen"].predict(np.ones((2, 3)))
+
+
+@pytest.mark.filterwarnings("ignore:Found unknown categories")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"crp": -999.0}, "column 'crp' in the new records lies apart"),
+        ({"age": 7.0}, "column 'age' in the new records lies apart"),
+        ({"sex": "F"}, "column 'sex' in the new records has values that the public set does not have"),
+    ],
+)
+def test_a_model_says_what_is_unlike_the_records_that_it_has_learned_from(
+    run: Run, change: dict[str, Any], said: str
+) -> None:
+    with pytest.warns(DataWarning, match=said):
+        run.models["essen"].predict(records(5).assign(**change))
+
+
+def test_a_model_takes_codes_as_numbers_where_its_categories_are_such_codes() -> None:
+    codes = {"f": "1", "m": "2"}
+    silos = {name: table.assign(sex=table["sex"].map(codes)) for name, table in frames().items()}
+    model = run_frames(silos=silos, public=public().assign(sex=public()["sex"].map(codes))).models["essen"]
+    new = silos["ghent"]
+    assert (model.predict(new.assign(sex=new["sex"].astype(int))) == model.predict(new)).all()
+
+
+@pytest.mark.parametrize(
+    "spelled", [{"yes": "yes ", "no": "no "}, {"yes": "1", "no": "0"}, {"yes": "2.5", "no": "1.5"}]
+)
+def test_a_score_reads_labels_as_training_does(spelled: dict[str, str]) -> None:
+    silos = {name: table.assign(ill=table["ill"].map(spelled)) for name, table in frames().items()}
+    model, test = run_frames(silos=silos).models["essen"], records(5)
+    assert model.score(test, test["ill"].map(spelled)) > 0.9
+    with pytest.raises(DataError, match="not a class of the study"):
+        model.score(test, ["another"] * len(test))
+
+
+def test_a_run_in_a_folder_of_its_own_can_be_copied_and_says_what_the_command_says(tmp_path: Path) -> None:
+    found = pickle.loads(pickle.dumps(run_frames(rounds=1, run_dir=tmp_path / "run")))
+    assert found.notes[0].startswith("the run had one round")
+    assert set(found.models) == set(SILOS)
+    with pytest.raises(ConfigError, match="give run_dir"):
+        pickle.dumps(run_frames())
 
 
 def test_metrics_are_those_of_the_models_that_the_run_kept() -> None:

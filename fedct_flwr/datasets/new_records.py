@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fedct_flwr import datasets
 from fedct_flwr.config.tables import TableSettings
@@ -18,6 +19,8 @@ from fedct_flwr.datasets.inspection.table_one import row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
+from fedct_flwr.datasets.values import as_names, is_number
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import DataError, Features, SiloName
 
@@ -62,11 +65,7 @@ def read_unlabeled(
         raise DataError(f"{path} has no records")
     found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)
     refuse(found, {_NEW: path})
-    wanted = {column.name for column in columns}
-    # A missing column in another spelling stays, so that the error names it.
-    missing = {without_accents(name) for name in wanted.difference(table.column_names)}
-    known = [name for name in table.column_names if name in wanted or without_accents(name) in missing]
-    X = encode(table.select(known), columns, path)
+    X = encode_new(table, columns, path)
     counts = {
         column.name: int(np.count_nonzero(X[:, position] == len(column.categories)))
         for position, column in enumerate(columns)
@@ -75,6 +74,24 @@ def read_unlabeled(
     names = [str(number) for number in range(1, table.num_rows + 1)]
     unknown = {name: count for name, count in counts.items() if count}
     return Unlabeled(names, X, unknown, table, tuple(each for each in found if each.severity is Severity.SAID))
+
+
+def encode_new(table: pa.Table, columns: Sequence[Column], where: object) -> Features:
+    """A table of new records as numbers, ``(n, columns)``; columns that the model does not have are left aside.
+
+    Codes that a reader took for numbers are the text that they were. Raises DataError.
+    """
+    wanted = {column.name: column for column in columns}
+    # A missing column in another spelling stays, so that the error names it.
+    missing = {without_accents(name) for name in wanted.keys() - {*table.column_names}}
+    table = table.select([name for name in table.column_names if name in wanted or without_accents(name) in missing])
+    for place, name in enumerate(table.column_names):
+        known = wanted[name].categories if name in wanted else None
+        if known is not None and is_number(table.column(name).type):
+            codes = as_names(table.column(name), f"column {quoted(name)} of {where}")
+            if pc.any(pc.is_in(codes, pa.array(known))).as_py():
+                table = table.set_column(place, name, codes)
+    return encode(table, columns, where)
 
 
 class _OfNew(Redaction):

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -243,7 +242,7 @@ def encode_labels(names: Sequence[str], classes: Sequence[str]) -> HardLabels:
 
 
 def map_labels(
-    names: Sequence[str], mapping: Mapping[str, str] | None, classes: Sequence[str], path: Path
+    names: Sequence[str], mapping: Mapping[str, str] | None, classes: Sequence[str], path: object
 ) -> HardLabels:
     """The study's class of each name ``(n,)``, by the silo's ``mapping`` unless it is empty; None: there is no silo.
 

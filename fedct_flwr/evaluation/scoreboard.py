@@ -257,7 +257,8 @@ def score(
                 models["federated"] = global_model
             elif kept := kept_model(config, dataset, position, folder, tell):
                 how = judged[silo.name].recalibration if silo.name in judged else None
-                models["federated"] = Recalibrated(kept, how)
+                # A survival model states its own chances.
+                models["federated"] = kept if dataset.schema.follow_up else Recalibrated(kept, how)
                 describe_model(config, dataset, position, folder, kept, how)
         rows.append(_row(models, config, dataset, silo, _bytes_sent(rounds, silo.name), tell))
     return rows

@@ -80,6 +80,10 @@ class RunFolder:
         self._lock = FileLock(path / LOCK, thread_local=False)
         self._listeners: list[Callable[[Mapping[str, Any]], None]] = []
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy, also in another process, reads: the lock stays with the process that writes.
+        return RunFolder, (self.path,)
+
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> "RunFolder":
         """Start a new run. Raises RunError if the folder exists: no run overwrites another."""

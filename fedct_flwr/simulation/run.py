@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from numpy.typing import NDArray
 from rich.console import Console
@@ -164,8 +164,10 @@ class Run(RichRepr):
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on scores that are missing, and why, or that mislead, and on secure sums that were refused."""
-        return notes(self.rows, self._folder.rounds())
+        """Sentences on silos that lost, on scores that are missing or mislead, and on secure sums that were refused."""
+        file = self.path / evaluation.FILE
+        warned = self._folder.read_json(file.name)["warnings"] if file.is_file() else []
+        return [*warned, *notes(self.rows, self._folder.rounds())]
 
     @property
     def rows(self) -> list[SiloScores]:
@@ -225,7 +227,9 @@ class Run(RichRepr):
         for position, silo in enumerate(self.dataset.silos):
             if kept := evaluation.kept_model(self.config, self.dataset, position, self._folder):
                 how = judged[silo.name].recalibration if silo.name in judged else None
-                yield silo.name, simulation.SiloModel(kept, self.dataset.schema, self.config.label_column, how)
+                learned = self.dataset.public.X, silo.private.X
+                model = simulation.SiloModel(kept, self.dataset.schema, self.config.label_column, how, learned)
+                yield silo.name, model
 
     @property
     def _result(self) -> dict[str, Any]:
@@ -274,6 +278,12 @@ class OwnFolder:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="fedct-run-"))
         self._end = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def __reduce__(self) -> NoReturn:
+        raise ConfigError(
+            "a run in a temporary folder ends with its process: give run_dir where a run is copied, pickled or made in "
+            "another process"
+        )
 
     def remove(self) -> None:
         """Remove it now."""

@@ -1,29 +1,39 @@
 """A silo's trained model, for a user's own records; and its scores by groups of records."""
 
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import datasets, learners, models, survival
-from fedct_flwr.datasets.tables import encode
+from fedct_flwr.datasets.new_records import encode_new, inspect_new
+from fedct_flwr.datasets.schema import quantiles
+from fedct_flwr.datasets.tables import class_names, map_labels, numbers, with_signed_times
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.scoring.assessment import Labels, predict
 from fedct_flwr.scoring.intervals import UNKNOWN
 from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.simulation.silos import as_array, named, table_of
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features
+from fedct_flwr.text.printable import listed
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, Features
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.learners.base import Learner
     from fedct_flwr.scoring.recalibration import Recalibration
     from fedct_flwr.simulation.run import Run
+
+
+_OUTCOMES: Final = "the list of outcomes"
+_RECORDS: Final = "the table of records"
 
 
 class SiloModel:
@@ -34,15 +44,22 @@ class SiloModel:
     """
 
     def __init__(
-        self, learner: "Learner", schema: "Schema", label: str = "", recalibration: "Recalibration | None" = None
+        self,
+        learner: "Learner",
+        schema: "Schema",
+        label: str = "",
+        recalibration: "Recalibration | None" = None,
+        learned: Sequence[Features] = (),
     ) -> None:
         self.learner, self.schema, self._label, self.recalibration = learner, schema, label, recalibration
+        self._learned_from = learned
 
     def predict(self, records: Any) -> NDArray[Any]:
         """The class of each record, or its value, ``(n,)``.
 
-        ``records`` are a DataFrame with the columns that the silos have, an array ``(n, features)`` with the same cells
-        in the silos' order, or a folder of images, which come by name.
+        ``records`` are a DataFrame with the columns that the silos have, among others; an array ``(n, features)`` with
+        the same cells in the order of ``schema.columns``, the public set's; or a folder of images, which come by name.
+        A DataWarning says what is unlike the records that the model has learned from, such as another unit.
         Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
         """
         X = self._features(records)
@@ -68,10 +85,16 @@ class SiloModel:
         if self.schema.follow_up:
             if not isinstance(outcomes, tuple | list) or len(outcomes) != 2:
                 raise DataError("the outcomes are times of follow-up: give a pair (times, events)")
-            time, event = (np.asarray(column) for column in outcomes)
-            return survival.concordance(survival.Times(time, event == 1), self.predict(records)).value
-        measure = r2_score if self.schema.outcome.number else accuracy_score
-        return float(measure(np.asarray(outcomes), self.predict(records)))
+            pair = np.stack([np.asarray(column, dtype=object) for column in outcomes], axis=1)
+            table = with_signed_times(named(pair, ["times", "events"], _OUTCOMES), "times", "events", _OUTCOMES)
+            times = survival.times_of(numbers(table, "times", _OUTCOMES))
+            return survival.concordance(times, self.predict(records)).value
+        predicted = self.predict(records)
+        if self.schema.outcome.number:
+            return float(r2_score(np.asarray(outcomes), predicted))
+        column = named(np.asarray(outcomes, dtype=object)[:, None], ["outcome"], _OUTCOMES).column("outcome")
+        truth = map_labels(class_names(column, "outcome", _OUTCOMES), None, self.schema.classes, _OUTCOMES)
+        return float(np.mean(self.schema.outcome.as_written(truth) == predicted)) if len(truth) else math.nan
 
     def chances(self, records: Any, horizons: Sequence[float]) -> NDArray[np.float64]:
         """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes."""
@@ -99,15 +122,28 @@ class SiloModel:
         if form and isinstance(records, str | Path):
             return datasets.read_images(datasets.images_in(Path(records)), *form)
         if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
+            names = [column.name for column in columns]
+            if names != [f"x{number}" for number in range(1, len(names) + 1)]:
+                _tell(f"the array's columns have no names, and are read as {listed(names)}: give a DataFrame")
             if records.dtype.kind in "biuf" and not any(column.categories or column.text for column in columns):
                 return as_array(records)
             # The positions of categories are no values that a caller knows.
-            records = named(records, [column.name for column in columns], "the table of records")
-        table = table_of(records, "the table of records")
+            records = named(records, names, _RECORDS)
+        table = table_of(records, _RECORDS)
         outcome = {self._label, self.schema.follow_up.event if self.schema.follow_up else ""}
         if answers := outcome.intersection(table.column_names):
             table = table.drop_columns([*answers])
-        return encode(table, columns, "the table of records")
+        for found in inspect_new(table, columns, learned=self._quantiles):
+            _tell(found.sentence)
+        return encode_new(table, columns, _RECORDS)
+
+    @cached_property
+    def _quantiles(self) -> dict[str, tuple[float, ...]]:
+        return quantiles(self.schema, *self._learned_from)
+
+
+def _tell(sentence: str) -> None:
+    warnings.warn(sentence, DataWarning, stacklevel=4)
 
 
 def by_group(run: "Run", column: str, test: Test) -> list[dict[str, Any]]:

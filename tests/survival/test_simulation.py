@@ -45,6 +45,7 @@ def test_silos_gain_and_all_scores_have_intervals(run: Run) -> None:
         *(f"{name}_at_{horizon}" for name in ("auc", "brier", "calibration") for horizon in (50, 150)),
     }
     known = metrics[metrics["test"] == "pooled"]
+    assert known.groupby("method")["metric"].nunique().tolist() == [7, 7, 7], "alone, co-trained and pooled alike"
     assert ((known["low"] <= known["value"]) & (known["value"] <= known["high"])).all()
     assert set(run.consensus) == {1, 2, 3, 4, 5}
     # A label of 300 examples takes 19 bytes more than three bits each.
@@ -62,6 +63,8 @@ def test_models_rank_new_records_and_state_chances(run: Run, tmp_path: Path) -> 
     assert np.array_equal(model.chances(fresh, 50), chances[:, :1])
     with pytest.raises(DataError, match="a pair"):
         model.score(fresh, fresh["days"])
+    with pytest.raises(DataError, match="'events' of the list of outcomes"):
+        model.score(fresh, (fresh["days"], fresh["died"] + 1))
     with pytest.raises(DataError, match="of time to an event"):
         run.by_group("a")
     page = run.report(tmp_path / "report.html").read_text("utf-8")
