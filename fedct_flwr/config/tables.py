@@ -4,7 +4,7 @@ import re
 import string
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -163,10 +163,13 @@ class FolderTables(TableSettings):
         return TableSettings.read(given, f'{self.place} for "{name}"')
 
 
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+
 class StudyTables(TableSettings):
     """``[tables]`` in ``study.toml``: the public set and the study's test file."""
 
-    class_shares: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    class_shares: dict[str, tuple[Share, Share]] = Field(default_factory=dict)
     """Smallest and largest usual share of a class at a silo: 'yes = [0.1, 0.4]' under [tables.class-shares]."""
 
     place: ClassVar[str] = "study.toml under [tables]"

@@ -18,7 +18,7 @@ from fedct_flwr.datasets.silo_records import check_columns, read_labeled
 from fedct_flwr.datasets.study import STUDY_FILE, StudyFolder
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import columns_of, encode
-from fedct_flwr.text.printable import fault, listed, quoted
+from fedct_flwr.text.printable import fault, listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def read_study(folder: Path) -> StudyFolder:
                 f"{MAY_BE_MISSING} under [columns] in {folder / STUDY_FILE} names {listed(sorted(wrong))}: name "
                 "columns of the public set, and none of free text"
             )
+        names = [each.name for each in columns]
+        if unknown := next((name for name in config.columns if name not in names), ""):
+            raise ConfigError(f"[columns] in {folder / STUDY_FILE} names {unknown!r}: {suggest(unknown, names)}")
         public = encode(table, columns, config.public)
         number, times = config.number, config.survival
         schema = Schema(

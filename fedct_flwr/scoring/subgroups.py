@@ -9,7 +9,7 @@ import numpy as np
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess
 from fedct_flwr.scoring.intervals import Estimate, difference
 from fedct_flwr.scoring.recalibration import FEW, events
-from fedct_flwr.types import DataError, Examples
+from fedct_flwr.types import DataError, Examples, HardLabels
 
 OTHERS: Final = "others"
 """The name of all groups of few events together."""
@@ -36,18 +36,23 @@ class Subgroups(NamedTuple):
 def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: Labels) -> Subgroups:
     """Assess the predictions of a test set, in all and by the group ``of`` each record ``(n,)``.
 
-    Events are records without the most frequent class; where a number is predicted, all records. Raises DataError for a
-    group that has the name of the small ones together.
+    Events are records of the positive class, without one those that lack the most frequent class; where a number is
+    predicted, all records. A group is small by the rarer of two classes. Raises DataError for a group that has the name
+    of the small ones together.
     """
+
+    def rare(y: HardLabels) -> int:
+        return events(y) if labels.num_classes else len(y)
 
     def part(rows: np.ndarray) -> tuple[int, int, dict[str, Estimate]]:
         records, p = Examples(test.X[rows], test.y[rows]), predicted.probabilities
         found = assess(records, Predicted(predicted.answers[rows], None if p is None else p[rows]), labels)
-        return records.size, events(records.y) if labels.num_classes else records.size, found.metrics
+        had = rare(records.y) if labels.positive is None else int((records.y == labels.positive).sum())
+        return records.size, had, found.metrics
 
     names = np.array(of, dtype=object)
     everything = np.ones(test.size, dtype=np.bool_)
-    small = [name for name in sorted(set(of)) if part(names == name)[1] < FEW]
+    small = [name for name in sorted(set(of)) if rare(test.y[names == name]) < FEW]
     if small and OTHERS in {*of}.difference(small):
         raise DataError(f"a group is called {OTHERS!r}, as all groups of few events together are: rename it")
     names[np.isin(names, small)] = OTHERS

@@ -57,6 +57,16 @@ def said(read: Callable[[], object]) -> str:
 # --- a study
 
 
+def test_settings_that_fit_nothing_are_refused(tmp_path: Path) -> None:
+    for shares, why in (
+        ({"ill": [0.1, 0.4]}, "class-shares names 'ill', which is no class"),
+        ({"yes": [10, 60]}, "less than or equal to 1"),
+    ):
+        assert why in said(lambda shares=shares: read_study(write(tmp_path, tables={"class-shares": shares})))
+    misspelled = {"agee": {"kind": "integer", "range": [0, 120]}}
+    assert "names 'agee': did you mean 'age'" in said(lambda: read_study(write(tmp_path, columns=misspelled)))
+
+
 def test_a_folder_is_read_as_its_files_say(study: StudyFolder) -> None:
     assert study.name == "ward"
     assert study.schema.classes == ("no", "yes")

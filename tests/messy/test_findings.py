@@ -1,7 +1,7 @@
 """One test for each thing that can be wrong, by the finding's name, column and silo; and none where nothing is."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,25 @@ def test_a_class_of_one_or_two_records_is_refused_unless_accepted(tmp_path: Path
     assert found.severity is (Severity.REFUSED if number < 3 else Severity.SAID)
     assert "maybe" not in found.sentence
     assert load(folder, accept="few-of-class").silos
+
+
+@pytest.mark.parametrize(("label", "said"), [("unknown", True), ("?", True), ("-9", True), ("maybe", False)])
+def test_a_class_that_stands_for_a_missing_label_is_said(tmp_path: Path, label: str, said: bool) -> None:
+    folder = patients().some("koeln", LABEL, range(9), label).write(tmp_path)
+    found = [each for each in findings(folder) if each.column == LABEL and each.code == "missing-as-number"]
+    assert bool(found) is said
+    assert not found or "take its 9 records out" in found[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"), [("019", "9"), ("01234567899", ""), ("12345", ""), (["0", "1", "-9"], "-9"), (["-1", "1"], "")]
+)
+def test_a_code_is_a_missing_label_where_it_is_far_from_other_classes(classes: Sequence[str], said: str) -> None:
+    labels = pa.table({"ill": [*classes] * 20})
+    found = inspect_tables(pa.table({"x": np.arange(50.0) % 7}), {"a": labels}, "ill").findings
+    assert [each.message for each in found if each.code == "missing-as-number"] == (
+        [f"the class '{said}' in the label column 'ill' looks like a missing label"] if said else []
+    )
 
 
 def test_cells_of_blanks_are_missing(tmp_path: Path) -> None:

@@ -292,6 +292,10 @@ def test_groups_of_few_events_are_together_and_gaps_are_to_all_others() -> None:
     found = subgroups(examples(y), Predicted(answers, p), group, TWO)
     assert found.small == ["x", "y"]
     assert [(each.group, each.n) for each in found.groups] == [("", 120), ("f", 60), ("m", 50), ("others", 10)]
+    # Two classes: those of the positive one, also where it is the more frequent.
+    assert [each.events for each in found.groups] == [
+        int(y[rows].sum()) for rows in (slice(0, 120), slice(0, 60), slice(60, 110), slice(110, 120))
+    ]
     everything, f, *_ = found.groups
     assert everything.metrics == of(y, p).metrics
     assert everything.gaps == {}

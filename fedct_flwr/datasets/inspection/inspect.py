@@ -15,11 +15,13 @@ from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection import columns, table_one
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
+    MISSING_CODES,
     TESTED,
     CellKind,
     Cells,
     Inspected,
     are_dates,
+    are_missing,
     columns_of_tables,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
@@ -140,7 +142,22 @@ def _of_classes(counts: Counts, agreed: Collection[str], label: str, redaction: 
     refused = refused or [*_spellings(counts, agreed, total, label, redaction), *_several(counts, label)]
     if not refused:
         refused = [*([] if agreed else _without_common(counts, redaction)), *_few(counts, total, agreed, redaction)]
+        refused += _unknown_labels(total, agreed, label)
     yield from refused
+
+
+def _unknown_labels(total: Counter[str], agreed: Collection[str], label: str) -> Iterator[Finding]:
+    """A third class that is a word for a missing label, or a code far from all other numbers."""
+    names = [*total] if len(total) > 2 else []
+    numbers = {name: float(name.replace(",", ".")) for name in names if _NUMBER.fullmatch(name)}
+    for name, is_word in zip(names, are_missing(names), strict=True):
+        others = [value for other, value in numbers.items() if other != name]
+        code = numbers.get(name, 0.0)
+        far = code < 0 <= min(others, default=0.0) or code > 2 * max(others, default=0.0) + 1
+        if name not in agreed and (is_word or (abs(code) in MISSING_CODES and far)):
+            message = f"the class {quoted(name)} in the label column {quoted(label)} looks like a missing label"
+            fix = f"take its {count(total[name], 'record')} out, unless it is a class"
+            yield Finding("missing-as-number", Severity.SAID, message, fix, label)
 
 
 def _few_records(silos: Mapping[SiloName, int], public: int, redaction: Redaction) -> Iterator[Finding]:
