@@ -55,7 +55,7 @@ def evaluate(
 ) -> None:
     """Score a model on labeled records, with 95% intervals; with --by each group against all others.
 
-    Groups of fewer than ten events (records without the most frequent class) are together in 'others'.
+    Groups with fewer than ten records of the rarer class are together in 'others'.
     """
     run, path = run_and_data(paths)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
@@ -68,7 +68,9 @@ def evaluate(
     labels = Labels(len(schema.classes), schema.positive(positive))
     scored = subgroups(test, Predicted(answers, probabilities), of, labels)
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    for title in ("measure", "value", *(["to all others"] if by else [])):
+    # A long name of a group wraps, so that no interval is cut.
+    shown.add_column("measure", max_width=26)
+    for title in ("value", *(["to all others"] if by else [])):
         shown.add_column(title, no_wrap=True)
     for group in scored.groups:
         name = f"{by} = {group.group}" if group.group else "all"
@@ -78,7 +80,7 @@ def evaluate(
             gap = [_shown(group.gaps[key], "+")] if key in group.gaps else []
             shown.add_row(METRICS[key], _shown(group.metrics[key]), *gap)
     out, groups = Output(as_json=json_), [plain(asdict(group)) for group in scored.groups]
-    together = f"groups of fewer than {FEW} events are together in {OTHERS!r}"
+    together = f"groups with fewer than {FEW} records of the rarer class are together in {OTHERS!r}"
     note = f"{together}: {listed(scored.small, 3)}" if scored.small else ""
     known = chances if schema.classes else None
     out.show({"chances": known, "by": by or None, "groups": groups, "note": note}, shown)

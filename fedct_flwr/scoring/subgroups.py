@@ -12,7 +12,7 @@ from fedct_flwr.scoring.recalibration import FEW, events
 from fedct_flwr.types import DataError, Examples, HardLabels
 
 OTHERS: Final = "others"
-"""The name of all groups of few events together."""
+"""The name of all small groups together."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Group:
 
 
 class Subgroups(NamedTuple):
-    """All records and their groups by name; those of few events, which are ``small``, are together."""
+    """All records and their groups by name; the ``small`` ones are together."""
 
     groups: list[Group]
     small: list[str]
@@ -54,7 +54,7 @@ def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: L
     everything = np.ones(test.size, dtype=np.bool_)
     small = [name for name in sorted(set(of)) if rare(test.y[names == name]) < FEW]
     if small and OTHERS in {*of}.difference(small):
-        raise DataError(f"a group is called {OTHERS!r}, as all groups of few events together are: rename it")
+        raise DataError(f"a group is called {OTHERS!r}, as all small groups together are: rename it")
     names[np.isin(names, small)] = OTHERS
     groups = [Group("", *part(everything))]
     for name in sorted(set(names)):

@@ -157,8 +157,8 @@ class Run(RichRepr):
     def by_group(self, column: str, test: Test = "pooled") -> DataFrame:
         """Metrics of each silo's model by the values of a feature: a line for each group, with its gap to all others.
 
-        Groups of fewer than ten events are together in ``others``. Needs pandas. Raises like ``models``, and DataError
-        for a column that is no feature: ``fedct evaluate --by`` takes any column of a table.
+        Groups with fewer than ten records of the rarer class are together in ``others``. Needs pandas. Raises like
+        ``models``, and DataError for a column that is no feature: ``fedct evaluate --by`` takes any column of a table.
         """
         return frame(simulation.by_group(self, column, test), "silo")
 

@@ -70,7 +70,7 @@ def test_scores_by_group_and_gaps(fedct: Fedct, model: Path, tmp_path: Path) -> 
     assert groups[0]["metrics"]["intercept"]["high"] < 0
     assert groups[1]["gaps"]["auc"]["value"] == pytest.approx(-groups[2]["gaps"]["auc"]["value"])
     said = fedct("evaluate", table, "--model", model, "--by", "ward")
-    assert "groups of fewer than 10 events are together in 'others': 'a'" in said.out
+    assert "groups with fewer than 10 records of the rarer class are together in 'others': 'a'" in said.out
     assert "ranks, not chances" in said.out
 
 
@@ -100,7 +100,7 @@ def test_a_group_with_the_name_of_all_small_ones_is_refused(fedct: Fedct, model:
     table = tmp_path / "own.csv"
     patients(ward=["a"] * 5 + ["others"] * 195).to_csv(table, index=False)
     said = fedct("evaluate", table, "--model", model, "--by", "ward").sentence
-    assert "a group is called 'others', as all groups of few events together are: rename it" in said
+    assert "a group is called 'others', as all small groups together are: rename it" in said
 
 
 def test_the_label_column_is_that_of_the_run(fedct: Fedct, tmp_path: Path) -> None:
