@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.language import Sentences, Tokens, reading_params, same_folder, unusual
     from fedct_flwr.learners.meeting import Meeting, together
     from fedct_flwr.learners.networks import AUGMENTATIONS, mend_torchvision
+    from fedct_flwr.learners.plain import as_estimator
     from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard
     from fedct_flwr.learners.skops_file import dumps, read_object, with_plain_numbers
     from fedct_flwr.learners.soft import COURSES, check_in_turn, check_soft
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AUGMENTATIONS", "COURSES", "Automatic", "AutomaticRegressor", "ByFunction", "Lesson", "Meeting",
     "NetworkSafeguard", "Sentences", "Stacks", "SurvivalLearner", "Table", "Tokens", "TorchLearner", "Views",
-    "build_learner", "check_in_turn", "check_soft", "described", "dumps", "embedded", "mend_torchvision",
-    "named_learners", "num_values", "preprocessing_in", "read_object", "reading_params", "same_folder",
-    "survival_learner", "together", "transformer_for", "unusual", "views_for", "with_plain_numbers",
+    "as_estimator", "build_learner", "check_in_turn", "check_soft", "described", "dumps", "embedded",
+    "mend_torchvision", "named_learners", "num_values", "preprocessing_in", "read_object", "reading_params",
+    "same_folder", "survival_learner", "together", "transformer_for", "unusual", "views_for", "with_plain_numbers",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import LearnerError
@@ -168,7 +169,8 @@ def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: A
         # The caller's later draws from torch must not depend on networks that are made here.
         torch = sys.modules.get("torch")
         with MAKING, torch.random.fork_rng() if torch else nullcontext():
-            return found(**arguments)
+            made = found(**arguments)
+            return made if _is_network(type(made)) else learners.as_estimator(made)
     except ImportError as error:
         raise _missing(name, error) from error
     except Exception as error:
@@ -253,13 +255,15 @@ def models_in_memory(name: str) -> dict[Path, Any] | None:
 
 def package(name: str) -> str:
     """The top package that a learner's name leads to."""
-    return _ALL_NAMES.get(name, (name, {}))[0].partition(".")[0]
+    return _ALL_NAMES.get(name, (name, {}))[0].replace(":", ".").partition(".")[0]
 
 
 def _is_learner(kind: type) -> bool:
     # By its methods, as CatBoost's classes have all of scikit-learn's but not its base class.
-    if all(hasattr(kind, method) for method in ("fit", "predict", "get_params", "set_params")):
-        return True
+    return (hasattr(kind, "fit") and hasattr(kind, "predict")) or _is_network(kind)
+
+
+def _is_network(kind: type) -> bool:
     # Without torch imported there is no torch module.
     torch = sys.modules.get("torch")
     return torch is not None and issubclass(kind, torch.nn.Module)

@@ -43,7 +43,9 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
         self.labels = labels
 
     def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
-        self.estimator_ = copied(self.estimator).fit(X, self.labels[y], **fit_params)
+        # A class of one's own may return None.
+        self.estimator_ = copied(self.estimator)
+        self.estimator_.fit(X, self.labels[y], **fit_params)
         return self
 
     def predict(self, X: Features) -> HardLabels:
@@ -94,6 +96,9 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
     if not is_kind(estimator, is_regressor if number else is_classifier):
         why = "classifier: it must make a scikit-learn classifier or a torch module"
         why = f"regressor, and here a number is predicted: {SOME_REGRESSORS}" if number else why
+        kind, mixin = ("regressor", "RegressorMixin") if number else ("classifier", "ClassifierMixin")
+        if mixin in (base.__name__ for base in type(last_step(estimator)).__mro__):
+            why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last_step(estimator)).__name__}"
         raise LearnerError(f"learner {name!r} is no {why}")
     open_states = {
         key: random_state
@@ -181,7 +186,7 @@ class SklearnLearner:
 
     def _train(self, models: Sequence[Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train the first of these models that can be. Raises TrainingError."""
-        kind, given, errors = type(self._template), None, []
+        given, errors = None, []
         for model in models:
             try:
                 given = self._transform(X) if given is None else given
@@ -194,7 +199,7 @@ class SklearnLearner:
                 errors.append(error)
         reasons = "; with other labels ".join(dict.fromkeys(map(reason_of, errors)))
         hint = self._hint(given, errors[0])
-        raise TrainingError(f"{kind.__name__} could not be trained: {reasons}{hint}") from errors[0]
+        raise TrainingError(f"{_called(self._template)} could not be trained: {reasons}{hint}") from errors[0]
 
     def _hint(self, given: Any, error: Exception) -> str:
         own = package(type(self._template).__module__) not in LIBRARIES and isinstance(given, np.ndarray)
@@ -213,7 +218,7 @@ class SklearnLearner:
     def check_soft(self) -> None:
         """Raise LearnerError unless it can learn soft labels: with ``predict_proba``, and sample weights in ``fit``."""
         classifier = last_step(self._template)
-        kind = type(classifier).__name__
+        kind = _called(classifier)
         if not hasattr(classifier, "predict_proba"):
             raise LearnerError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
         if not has_fit_parameter(classifier, "sample_weight"):
@@ -284,7 +289,7 @@ class SklearnLearner:
     @property
     def name(self) -> str:
         """The trained model's name in errors."""
-        return type(self._trained.estimator if isinstance(self._trained, Relabeled) else self._trained).__name__
+        return _called(self._trained.estimator if isinstance(self._trained, Relabeled) else self._trained)
 
     def _asked(self, method: str, X: Features) -> Any:
         """The trained model's raw output for examples. Raises TrainingError where it raises."""
@@ -360,6 +365,11 @@ def reason_of(error: Exception) -> str:
     return cut(f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": "), _LONGEST_REASON)
 
 
+def _called(estimator: Any) -> str:
+    """Its type's name in errors, or that of the object that ``plain`` has wrapped."""
+    return type(getattr(estimator, "wrapped", estimator)).__name__
+
+
 def _soft_ones() -> str:
     return f"use a network, or one of {', '.join(sorted(CLASSIFIERS.keys() - NOT_SOFT))}"
 
@@ -376,7 +386,7 @@ def weight_parameter(estimator: Any) -> str:
         return f"{name}__{weight_parameter(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
         raise LearnerError(
-            f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
+            f"{_called(estimator)} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
         )
     return "sample_weight"
 
@@ -389,6 +399,7 @@ def packages_in(estimator: Any) -> set[str]:
     if not hasattr(estimator, "get_params"):
         return set()
     parts = [part for part in estimator.get_params(deep=True).values() if hasattr(part, "get_params")]
+    parts.append(getattr(estimator, "wrapped", estimator))
     return {type(part).__module__.partition(".")[0] for part in (estimator, *parts) if not isinstance(part, type)}
 
 

@@ -126,12 +126,17 @@ class TrainedNetwork:
 
     def check_output(self, X: Features) -> None:
         """Raise LearnerError unless the network maps examples like these to one logit per class."""
+        given: Any = X[:2]
         try:
             with torch.inference_mode():
-                shape = tuple(self._network.eval()(as_floats(self._tensor(X[:2]))).shape)
+                given = as_floats(self._tensor(given))
+                shape = tuple(self._network.eval()(given).shape)
         except Exception as error:
+            taken, made = tuple(given.shape[1:]), ""
+            if taken != X.shape[1:] and X.dtype != np.object_:
+                made = f", which preprocessing made of {X.shape[1:]} (preprocessing = 'none' leaves them as they are)"
             raise LearnerError(
-                f"the network does not take features of shape {X.shape[1:]}, use one that is made for them (for tables "
+                f"the network does not take features of shape {taken}{made}, use one that is made for them (for tables "
                 f"see examples/own_network): {error}"
             ) from error
         if shape != (len(X[:2]), self._num_classes):

@@ -113,7 +113,7 @@ def description_of(study: str, schema: Schema, settings: LearnerSettings, *learn
             "quantiles": quantiles(schema, *learned),
             "text": [column.name for column in schema.columns if column.text],
             # An object in memory has an import path, and after it what tells it from others.
-            "learner": settings.name.partition("@")[0],
+            "learner": settings.name.partition("@")[0].replace(":", "."),
             "params": settings.params,
             "shape": learned[0].shape[1:],
             **({"image-size": form.size, "image-mode": form.mode} if (form := schema.images) else {}),

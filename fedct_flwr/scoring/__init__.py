@@ -40,14 +40,14 @@ def both_accuracies(model: Predictor, test: Examples) -> tuple[float, float]:
 def r_squared(model: Predictor, test: Examples) -> float:
     """Share of the variance of a quantity that the model explains: 1 at most, 0 for its mean, negative for worse.
 
-    NaN for fewer than two examples.
+    NaN for fewer than two examples, or where all have one value.
     """
     return r_squared_of(test.y, model.predict(test.X)) if test.size > 1 else float("nan")
 
 
 def r_squared_of(y: Answers, predicted: Answers) -> float:
-    """R² of ``predicted`` ``(n,)``; NaN for fewer than two examples."""
-    if len(y) < 2:
+    """R² of ``predicted`` ``(n,)``; NaN where there is no variance to explain."""
+    if len(y) < 2 or np.ptp(y) == 0:
         return float("nan")
     # Takes its time to import, and most who score have classes.
     from sklearn.metrics import r2_score

@@ -254,7 +254,7 @@ def _r_squared(y: Values, predicted: Values) -> Estimate:
     A. van der Vaart, "Asymptotic statistics", 1998, chapter 3.
     """
     value, size = r_squared_of(y, predicted), len(y)
-    if not np.isfinite(value) or size < 3 or np.ptp(y) == 0:
+    if not np.isfinite(value) or size < 3:
         return Estimate(value, float("nan"), float("nan"))
     errors, squares = np.square(y.astype(np.float64) - predicted), np.square(y - y.mean(dtype=np.float64))
     influence = ((1 - value) * squares - errors) / squares.mean()

@@ -20,7 +20,6 @@ import joblib
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fedct_flwr import datasets, learners
 from fedct_flwr.config.run import MEMORY
@@ -315,23 +314,6 @@ _DIGITS: Final = 16
 _NUMBERS: Final = itertools.count(1)
 
 
-class Plain(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """A learner that has ``fit`` and ``predict`` alone, as an estimator: each fit trains a copy of it."""
-
-    def __init__(self, learner: Any) -> None:
-        self.learner = learner
-
-    def fit(self, X: Any, y: Any) -> "Plain":
-        """Train a copy, whatever its ``fit`` returns."""
-        self.classes_, self.learner_ = np.unique(y), copy.deepcopy(self.learner)
-        self.learner_.fit(X, y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Predictions of the copy."""
-        return self.learner_.predict(X)
-
-
 class Given(NamedTuple):
     """A learner as the run config names it, and the object, where it is held in memory."""
 
@@ -382,8 +364,8 @@ def given_learner(learner: Any, what: str) -> Given:
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"
         )
-    if not all(method in there for method in ("get_params", "set_params")):
-        return _as_object(Plain(learner), {_top(type(learner))}, deep=False)
+    if (wrapped := learners.as_estimator(learner)) is not learner:
+        return _as_object(wrapped, {_top(type(learner))}, deep=False)
     found = _by_path(learner)
     parts = [learner, *(value for value in learner.get_params(deep=True).values() if hasattr(value, "get_params"))]
     return found or _as_object(

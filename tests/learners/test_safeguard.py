@@ -1,6 +1,7 @@
 """What a silo's own records say for and against the consensus."""
 
 import ast
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
 from fedct_flwr.learners.safeguard import LITTLE, Lesson, NetworkSafeguard, Safeguard, SoftSafeguard, Trust
@@ -17,8 +19,10 @@ from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.soft import soft_labels, train_on_values, train_soft
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.silo.answers import cotrain
+from fedct_flwr.silo.numbers import with_numbers
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes
-from fedct_flwr.wire.content import Query
+from fedct_flwr.wire.content import Instruction, Query, Soft, SoftTargets
+from fedct_flwr.wire.numbers import VALUES
 
 PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
 TRUTH = (PUBLIC[:, 0] > 0).astype(np.int16)
@@ -368,3 +372,20 @@ def test_records_that_cannot_tell_trust(values: bool, count: int):
         private = private._replace(y=np.zeros(count))
     guard = guarded(private, values=values)
     assert guard.trust(lesson_of(values, False, public)) == Trust(1.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_values_are_weighed_by_more_digits_than_travel(offset: float):
+    private, public = soft_records(100, values=True), soft_records(300, values=True, seed=1).X
+    private, query = private._replace(y=private.y + offset), Query(0, len(public))
+    votes = targets_of(public, values=True, right=False) + np.float32(offset)
+    guard = guarded(private, values=True)
+    tools: Any = SimpleNamespace(
+        learner=SklearnRegressor(Ridge()), private=private, public=PublicSet(public), soft_safeguard=guard,
+        settings=LearnerSettings(name="ridge"), terms=SimpleNamespace(num_classes=0),
+    )  # fmt: skip
+    learning = Soft(targets=SoftTargets(query, votes, 1.0))
+    answers = with_numbers(VALUES, tools, Instruction(2, query, np.zeros(0, np.int16), soft=learning))
+    assert guard.last is not None
+    assert guard.last.weight < 1
+    assert answers.dtype == np.float32

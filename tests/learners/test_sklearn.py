@@ -18,12 +18,15 @@ from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
 
 from fedct_flwr.config.learner import LearnerSettings, Training
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make
+from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, package
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, load_model, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
+from fedct_flwr.models.model_file import description_of
+from fedct_flwr.simulation.silos import given_learner
 from fedct_flwr.types import ConfigError, DataError, TrainingError
 from tests.sentences import sentence
 
@@ -60,6 +63,39 @@ class Majority(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return np.full(len(X), self.most_)
+
+
+class ReturnsNothing(Majority):
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:  # type: ignore[override]
+        super().fit(X, y)
+
+
+class BasesTurned(BaseEstimator, ClassifierMixin):
+    fit, predict = Majority.fit, Majority.predict
+
+
+class Bare:
+    """Has no parameters as scikit-learn's estimators have them, and names its classes from the last one on."""
+
+    def __init__(self, confidence: float = 0.75) -> None:
+        self.confidence = confidence
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> None:
+        self.classes_, places = np.unique(y, return_inverse=True)
+        self.classes_ = self.classes_[::-1]
+        self.most_ = len(self.classes_) - 1 - np.bincount(places, sample_weight).argmax()
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.classes_[self.most_])
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        shares = np.full(len(self.classes_), (1 - self.confidence) / (len(self.classes_) - 1))
+        shares[self.most_] = self.confidence
+        return np.tile(shares, (len(X), 1))
+
+
+class BareLabels:
+    fit, predict = Majority.fit, Majority.predict
 
 
 class Broken(Majority):
@@ -125,6 +161,7 @@ class TestUnknownLearner:
             ("no_such_package.models.Net", {}, "No module named 'no_such_package'"),
             (f"{HERE}.no_estimator", {}, "is no classifier"),
             (f"{HERE}.not_below_one", {"trees": 0}, "a forest needs a tree"),
+            (f"{HERE}.BasesTurned", {}, "put ClassifierMixin before BaseEstimator among the bases of BasesTurned"),
             ("logistic-regression", {"C": -1}, "cannot be trained: The 'C' parameter of LogisticRegression must be"),
             (f"{HERE}.scaled_forest", {"trees": "many"}, "'n_estimators' parameter of RandomForestClassifier must be"),
         ],
@@ -164,7 +201,46 @@ class TestSampleWeights:
         assert trained.fit(self.X, self.Y, self.HEAVY_LAST).predict(self.X[:1]).tolist() == [1]
 
 
+class TestObjectsWithoutParameters:
+    X, Y = np.zeros((3, 1)), np.int16([0, 0, 1])
+
+    @pytest.mark.parametrize("name", [f"{HERE}.Bare", f"{HERE}:Bare", "an object"])
+    def test_keep_probabilities_their_classes_and_weights(self, name: str):
+        given = given_learner(Bare(), "learner") if name == "an object" else None
+        settings = LearnerSettings.read({"name": given.name if given else name, "pseudo-weight": 0.5}, "a test")
+        found = untrained(settings, 0, ("no", "yes"), self.X, None)
+        assert isinstance(found, SklearnLearner)
+        check_soft(found)
+        shares = [found.fit(self.X, self.Y, weights).probabilities(self.X, 2) for weights in (None, [1, 1, 5])]
+        assert [each[0].tolist() for each in shares if each is not None] == [[0.75, 0.25], [0.25, 0.75]]
+
+    def test_have_one_package_and_name_in_both_ways_of_writing_a_path(self):
+        schema = Schema.numeric(("no", "yes"), ("age",))
+        for name in (f"{HERE}.Bare", f"{HERE}:Bare"):
+            check_allowed(name, ["tests"])
+            settings = LearnerSettings.read({"name": name}, "a test")
+            assert description_of("study", schema, settings, self.X).learner == f"{HERE}.Bare"
+        assert package("own:Rule") == "own"
+
+    def test_have_no_more_than_their_class(self):
+        found = learner(f"{HERE}.BareLabels").fit(self.X, self.Y)
+        assert found.predict(self.X).tolist() == [0, 0, 0]
+        assert found.probabilities(self.X, 2) is None
+        with pytest.raises(ConfigError, match="BareLabels takes no sample weights"):
+            SklearnLearner(make_estimator(f"{HERE}.BareLabels", {}, 0), weighted=True)
+
+    def test_are_made_with_the_arguments_of_their_class_and_kept(self, path: Path):
+        learner(f"{HERE}.Bare", confidence=1.0).fit(self.X, self.Y).save(path)
+        shares = learner(f"{HERE}.Bare").load(path).probabilities(self.X[:1], 2)
+        assert shares is not None
+        assert shares.tolist() == [[1, 0]]
+
+
 class TestTraining:
+    def test_needs_nothing_that_fit_returns(self):
+        found = SklearnLearner(ReturnsNothing(), ways=[np.array(["no", "yes"])]).fit(*blobs([0, 1]))
+        assert found.predict(blobs([0, 1])[0]).tolist() == [0] * 60
+
     def test_that_fails_says_which_learner(self):
         with pytest.raises(TrainingError, match="Broken"):
             SklearnLearner(Broken()).fit(*blobs([0, 1]))

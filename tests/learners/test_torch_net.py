@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
 from fedct_flwr.config.learner import LearnerSettings, Training
@@ -78,6 +79,15 @@ def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None
     learner = TorchLearner(lambda: nn.Linear(4, 7), 3, Training(), device="cpu")
     with pytest.raises(ConfigError, match=r"shape \(2, 7\).*3 classes"):
         learner.check_output(X)
+
+
+def test_features_that_do_not_fit_are_named_as_preprocessing_made_them() -> None:
+    wider = FunctionTransformer(lambda X: np.c_[X, X[:, :1]])
+    learner = TorchLearner(lambda: nn.Linear(4, 2), 2, Training(), device="cpu", transformer=wider)
+    with pytest.raises(ConfigError, match=r"shape \(5,\), which preprocessing made of \(4,\) \(preprocessing = 'none'"):
+        learner.check_output(X)
+    with pytest.raises(ConfigError, match=r"shape \(3,\), use one"):
+        small().check_output(X[:, :3])
 
 
 def test_a_network_begins_the_same_while_other_threads_train_and_make_networks() -> None:

@@ -146,6 +146,7 @@ def test_the_interval_of_r_squared_holds_the_truth_and_has_none_without_spread()
     assert 364 <= held <= 395
     same = assess(examples(np.ones(5)), Predicted(np.ones(5)), QUANTITY).metrics["r_squared"]
     assert math.isnan(same.low)
+    assert math.isnan(same.value)
 
 
 # --- what cannot be computed

@@ -1,0 +1,52 @@
+"""Objects with ``fit`` and ``predict`` but without scikit-learn's parameters, as estimators."""
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
+
+
+class Plain(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A classifier whose ``fit`` trains a copy of an object that has ``fit`` and ``predict``."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train a copy, whatever its ``fit`` returns."""
+        return self._fit(X, y)
+
+    def predict(self, X: Any) -> Any:
+        """Predictions of the copy."""
+        return self.trained_.predict(X)
+
+    @available_if(lambda self: hasattr(self.wrapped, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities ``(n, k)`` of the copy, for its ``classes_``, or for sorted ones where it names none."""
+        return self.trained_.predict_proba(X)
+
+    def _fit(self, X: Any, y: Any, **weights: Any) -> Self:
+        self.trained_ = copy.deepcopy(self.wrapped)
+        self.trained_.fit(X, y, **weights)
+        self.classes_ = getattr(self.trained_, "classes_", np.unique(y))
+        return self
+
+
+class Weighted(Plain):
+    """The same for an object whose ``fit`` takes sample weights."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train a copy with weights ``(n,)``, if there are any."""
+        return self._fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+
+
+def as_estimator(learner: Any) -> Any:
+    """The object itself, or a wrapped one where it has ``fit`` and ``predict``, but no parameters."""
+    # A class may have methods that an object of it only has once it is trained.
+    there = {*dir(type(learner)), *dir(learner)}
+    if {"get_params", "set_params"} <= there or not {"fit", "predict"} <= there:
+        return learner
+    return (Weighted if has_fit_parameter(learner, "sample_weight") else Plain)(learner)
