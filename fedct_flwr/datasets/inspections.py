@@ -17,7 +17,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.folder import TableFolder, read_folder
-from fedct_flwr.datasets.inspection.cells import FEWEST
+from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_records
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
@@ -58,8 +58,10 @@ def inspect_folder(config: "RunConfig") -> FolderInspection:
     folder = read_folder(Path(config.data_dir), of_folder)
     accept = [*of_folder.accept, *config.accept]
     check_accept(accept)
-    public, *others = (files.source(path, of_folder) for path in (*folder.tables[:1], *folder.silos.values()))
-    silos = dict(zip(folder.silos, others, strict=True))
+    public, *others = (
+        files.source(path, of_folder) for path in (*folder.tables[:1], *folder.silos.values(), *folder.tests.values())
+    )
+    silos = dict(zip([*folder.silos, *(f"{silo}{TESTED}" for silo in folder.tests)], others, strict=True))
     group = config.group_column or public.tables.group
     text = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))
     settings = public.tables.model_copy(update={"text": text, "group": group})

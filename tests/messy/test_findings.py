@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.inspection.data_set import shared_records
-from fedct_flwr.datasets.inspection.finding import CODES, Finding, Redaction, Severity
+from fedct_flwr.datasets.inspection.finding import CODES, Finding, Redaction, Severity, gathered
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.new_records import read_unlabeled
@@ -120,6 +120,16 @@ def test_cells_of_blanks_are_missing(tmp_path: Path) -> None:
 def test_the_reference_has_every_finding() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "findings.md").read_text("utf-8")
     assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == [*CODES]
+
+
+def test_findings_are_said_as_one_only_if_they_say_the_same_of_places() -> None:
+    def shared(message: str, fix: str, silo: str = "") -> Finding:
+        return Finding("shared-records", Severity.SAID, message, fix, silo=silo)
+
+    given = [shared(f"tested on own groups at {silo}", "remove them", silo) for silo in "ab"]
+    given += [shared("copies at c", "remove copies", "c"), shared("groups at several silos", "number them apart")]
+    expected = ["tested on own groups at a (the same: 'b')", "copies at c", "groups at several silos"]
+    assert [each.message for each in gathered(given)] == expected
 
 
 HEALTHY_COLUMNS = {

@@ -93,6 +93,25 @@ def test_faults_at_a_hospital_of_thirty_records_are_the_largest_difference(
     assert not code or [(each.code, each.column, each.silo) for each in found.findings] == [(code, name, "c")]
 
 
+def test_a_test_table_in_another_unit_is_said_but_not_one_like_its_own_silo(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    tables = {name: clinic(rng, 40).assign(icu=(rng.random(40) < 0.2) * 1) for name in ("public", *"abcd")}
+    tables |= {f"{silo}.test": clinic(rng, 30).assign(icu=(rng.random(30) < 0.2) * 1) for silo in "abcd"}
+    tables["d.test"] = tables["d.test"][:19]
+    for name in ("a.test", "c.test", "d.test"):
+        tables[name] = tables[name].assign(age=tables[name].age * 12)
+    # Most patients of silo b were in intensive care, and all that it is tested with.
+    tables["b"]["icu"], tables["b.test"]["icu"] = (np.arange(40) > 3) * 1, 1
+    tables["public"] = tables["public"].drop(columns="died")
+    for name, table in tables.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    config = {"study": "s", "data": "files", "data-dir": str(tmp_path), "label-column": "died"}
+    found = inspect_folder(RunConfig.from_flower(config)).inspection
+    said = {(each.column, each.silo) for each in found.findings if each.code == "other-scale"}
+    assert said == {("icu", "b"), ("age", "a.test"), ("age", "c.test")}
+    assert found.table.silos == ["", *"abcd"]
+
+
 def test_a_real_silo_sees_no_value_and_nothing_of_few_records() -> None:
     rng = np.random.default_rng(0)
     public, own = pa.Table.from_pandas(clinic(rng, 100).drop(columns="died")), clinic(rng, 40)

@@ -97,7 +97,8 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
             message = (
                 f"silo {silo.name} trains on {count(len(both), 'group')} of its test set, so its scores are too good"
             )
-            yield Finding("shared-records", Severity.SAID, message, "remove them from one of the two", silo=silo.name)
+            fix = "remove these groups from one of the two"
+            yield Finding("shared-records", Severity.SAID, message, fix, silo=silo.name)
         if silo.groups is not None and not silo.test.size and len(np.unique(silo.groups)) == 1:
             message = f"all records of silo {silo.name} are of one group, so none is held out for a test"
             yield Finding("few-records", Severity.SAID, message, "check the group column there", silo=silo.name)

@@ -79,14 +79,18 @@ def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[
 def gathered(findings: Iterable[Finding]) -> list[Finding]:
     """Equal findings as one: that of the first place, which names the others.
 
+    Those without a place stay apart. Those without a column are equal only if their remedies are.
+
     >>> ages = [Finding("other-scale", Severity.SAID, f"'age' at {silo}", "", "age", silo) for silo in "ab"]
     >>> [found.message for found in gathered(ages)]
     ["'age' at a (the same: 'age at b')"]
     """
-    findings = [*findings]
+    kinds: dict[tuple[str, Severity, bool, str], list[Finding]] = {}
+    for each in findings:
+        remedy = "" if each.column else each.fix
+        kinds.setdefault((each.code, each.severity, bool(each.column or each.silo), remedy), []).append(each)
     together = []
-    for key in dict.fromkeys((each.code, each.severity) for each in findings):
-        first, *others = [each for each in findings if (each.code, each.severity) == key]
+    for first, *others in kinds.values():
         places = dict.fromkeys(" at ".join(filter(None, (found.column, found.silo))) for found in [first, *others])
         same = listed([*places][1:], _MOST)
         same = f" (the same: {same})" if len(places) > 1 else f" (and {len(others):,} more)" if others else ""

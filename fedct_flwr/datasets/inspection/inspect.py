@@ -74,6 +74,7 @@ def inspect_tables(
     # Truth values are classes by name.
     answers = {s: Cells.of(own.cast(pa.string()) if pa.types.is_boolean(own.type) else own) for s, own in given.items()}
     rows: list[Row] = []
+    tested: list[Row] = []
     if event:
         signed = {silo: own.to_numpy() for silo, own in given.items()}
         answers = {silo: Cells.of_numbers(np.abs(own)) for silo, own in signed.items()}
@@ -88,6 +89,7 @@ def inspect_tables(
     if number:
         outcome = Inspected(label, None, answers)
         rows = [table_one.row_of(outcome.trained), *rows]
+        tested = [table_one.of_test_tables(outcome)]
         texts = [columns.number_as_text(cells, label, silo, redaction) for silo, cells in answers.items()]
         on_outcome = filter(None, texts) if any(texts) else columns.suspicious(outcome, redaction, categories=False)
         take_out = "take the records out whose outcome is not known"
@@ -103,6 +105,7 @@ def inspect_tables(
     categories, days = frozenset(settings.categories), dated(public)
     for column in columns_of_tables(features, silos):
         rows.append(table_one.row_of(column.trained))
+        tested.append(table_one.of_test_tables(column))
         here = [*columns.of_public(column, redaction, categories, days)]
         here = here or [each for silo in column.silos for each in columns.of_silo(column, silo, redaction)]
         if all(each.severity is not Severity.REFUSED for each in here):
@@ -115,9 +118,8 @@ def inspect_tables(
             known.add(("", each.silo))
         if (each.severity is Severity.REFUSED and not each.silo) or each.code == "label-spellings":
             known |= {("" if each.column == label else each.column, silo) for silo in silos}
-    apart = [
-        each for row in rows for each in table_one.said_of(row, redaction) if (each.column, each.silo) not in known
-    ]
+    said = [each for row in [*rows, *tested] for each in table_one.said_of(row, redaction)]
+    apart = [each for each in said if (each.column, each.silo) not in known]
     return Inspection(TableOne(tuple(rows)), (*with_accepted([*found, *apart], [*settings.accept, *accept]),))
 
 

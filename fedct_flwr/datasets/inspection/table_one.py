@@ -9,13 +9,13 @@ Dalton 2012); of several words the largest SMD counts, and of a column also that
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.cells import FEWEST, CellKind, Cells, Floats, Inspected, Ints
+from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, CellKind, Cells, Floats, Inspected, Ints
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import SiloName
@@ -30,6 +30,7 @@ SENTENCE: Final = "largest differences; check unit, coding and join"
 LABELS_FIT: Final = "labels fit (AUC)"
 """The row that is of no column."""
 _FEW: Final = 5
+_Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,9 @@ class Inspection:
 
 
 def row_of(column: Inspected, label: bool = False) -> Row:
-    """A column by site."""
+    """A column by site. No table is compared with test tables."""
     tables = column.tables
+    trained = np.array([not silo.endswith(TESTED) for silo in tables], dtype=bool)
     few = label or not column.of_numbers or all(cells.distinct <= _FEW for cells in tables.values())
     counts = [Counter(cells.counts if few else {}) for cells in tables.values()]
     total = sum(counts, Counter[str]())
@@ -131,20 +133,36 @@ def row_of(column: Inspected, label: bool = False) -> Row:
         numbers = [cells.ordered for cells in tables.values()]
         quartiles = [np.quantile(each if len(each) else [0.0], (0.25, 0.5, 0.75)) for each in numbers]
         shown = [{"numbers": (*q.tolist(),) if len(n) else None} for n, q in zip(numbers, quartiles, strict=True)]
-        own = _of_numbers(numbers, np.array(quartiles))
+        own = _of_numbers(numbers, np.array(quartiles), trained)
     else:
         words = [word for word, _ in total.most_common(50)]
         shown = [{"words": {word: each[word] for word in words[:4]}} for each in counts]
         shares = np.array([[each[word] for word in words] for each in counts])
-        own = _of_shares(words, shares, [each.total() for each in counts])
+        own = _of_shares(words, shares, [each.total() for each in counts], trained)
     records = [cells.records for cells in tables.values()]
     lacking = [cells.records - cells.valid for cells in tables.values()]
-    missing = _of_shares(["missing"], np.array(lacking)[:, None], records)
+    missing = _of_shares(["missing"], np.array(lacking)[:, None], records, trained)
     sites = []
     for at, (silo, *both) in enumerate(zip(tables, missing, own, strict=True)):
         furthest = max(both, key=lambda each: abs(each.get("smd", 0.0)))
         sites.append(SiteCell(silo, records[at], lacking[at], **shown[at], **furthest))
     return Row(column.name, tuple(sites), label)
+
+
+def of_test_tables(column: Inspected) -> Row:
+    """The silos' test tables next to all training tables, if they are marked next to their own silo's alone, too.
+
+    So a silo that is unlike all others may be tested with records like its own.
+    """
+    trained = column.trained
+    apart: dict[SiloName, Cells] = {}
+    for silo, own in trained.silos.items():
+        name = f"{silo}{TESTED}"
+        pair = {silo: own, name: column.silos[name]} if name in column.silos else {}
+        if pair and row_of(Inspected(column.name, None, pair)).sites[-1].marked:
+            apart[name] = pair[name]
+    row = row_of(replace(trained, silos={**trained.silos, **apart})) if apart else Row(column.name, ())
+    return replace(row, sites=tuple(site for site in row.sites if site.silo in apart))
 
 
 def said_of(row: Row, redaction: Redaction) -> Iterator[Finding]:
@@ -206,7 +224,7 @@ def caption(table: TableOne) -> str:
     return f"Table 1 by site ({count(columns, 'column')}): {SENTENCE}"
 
 
-def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[str, Any]]:
+def _of_numbers(numbers: Sequence[Floats], quartiles: Floats, trained: _Mask) -> Iterator[dict[str, Any]]:
     """For each table, the standardized difference between its mean of a column and the mean of all others, pooled.
 
     ``numbers`` are the sorted numbers of each table, ``quartiles`` ``(tables, 3)`` theirs.
@@ -217,7 +235,7 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[s
     scale = 2.0 ** (np.frexp(max((np.abs(own[[0, -1]]).max() for own in numbers if len(own)), default=0.0))[1] - 1)
     scaled = [own / scale - center / scale if len(own) else np.zeros(1) for own in numbers]
     n, mean, variance = np.array([(len(own), own.mean(), own.var()) for own in scaled]).T
-    for at, others in _others([*map(len, numbers)]):
+    for at, others in _others([*map(len, numbers)], trained):
         if not len(others):
             yield {}
             continue
@@ -229,11 +247,11 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Floats) -> Iterator[dict[s
         yield _difference(smd, "median", here, middle, low.min() <= here <= high.max())
 
 
-def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int], trained: _Mask) -> Iterator[dict[str, Any]]:
     """For each table the value whose share differs most from that in all others. ``counts``: ``(tables, names)``."""
     of = np.array(sizes)
     shares = counts / np.maximum(of, 1)[:, None]
-    for at, others in _others(sizes):
+    for at, others in _others(sizes, trained):
         if not len(others) or not names:
             yield {}
             continue
@@ -244,9 +262,9 @@ def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int]) -> Iter
         yield _difference(smds[most], names[most], here, there, there.min() <= here <= there.max())
 
 
-def _others(sizes: Sequence[int]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Each table with the others that it is compared with; with none if it has fewer than 20 values itself."""
-    enough = np.flatnonzero(np.asarray(sizes) >= FEWEST)
+def _others(sizes: Sequence[int], trained: _Mask) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Each table with the ``trained`` ones that it is compared with; with none if it has fewer than 20 values."""
+    enough = np.flatnonzero((np.asarray(sizes) >= FEWEST) & trained)
     for at, size in enumerate(sizes):
         yield at, enough[enough != at] if size >= FEWEST else enough[:0]
 
