@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,16 @@ from fedct_flwr.datasets.delimited import (
     read_delimited,
     read_lines,
 )
-from fedct_flwr.datasets.values import NO_HEADER, NUMBER, as_names, is_number, is_text, repeated_names, without_blanks
+from fedct_flwr.datasets.values import (
+    NO_HEADER,
+    NUMBER,
+    as_names,
+    is_number,
+    is_text,
+    repeated_names,
+    usual,
+    without_blanks,
+)
 from fedct_flwr.files import check_is_file
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -131,13 +141,21 @@ def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArr
     """The column without the cells that mean a missing value: numbers by value, text by letter."""
     if is_text(values.type):
         values, meant = values.cast(pa.string()), pa.array(missing, pa.string())
-    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = [float(text) for text in missing if NUMBER.fullmatch(text)]
-        fit = [number for number in numbers if pa.types.is_floating(values.type) or number.is_integer()]
-        meant = pa.array(fit, pa.float64()).cast(values.type, safe=False)
+    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
+        meant = usual(pa.array([_held(text, values.type) for text in missing], values.type)).drop_null()
     else:
         return values
-    return pc.if_else(pc.is_in(values, value_set=meant), pa.scalar(None, values.type), values)
+    return pc.if_else(pc.is_in(usual(values), value_set=meant), pa.scalar(None, values.type), values)
+
+
+def _held(text: str, kind: pa.DataType) -> object:
+    """A number as this type holds it, None where it cannot: unchecked, pyarrow would make -99 of uint8 157."""
+    if not NUMBER.fullmatch(text):
+        return None
+    try:
+        return pa.scalar(float(text) if pa.types.is_floating(kind) else Decimal(text)).cast(kind).as_py()
+    except pa.ArrowException:
+        return None
 
 
 def read_as_text(path: Path, tables: TableSettings) -> pa.Table:
