@@ -126,15 +126,25 @@ def _as_settings_say(
     values: pa.ChunkedArray, name: str, text: Collection[str], tables: TableSettings, path: Path
 ) -> tuple[pa.ChunkedArray, bool]:
     """One column as the settings want it, and whether it held dates."""
-    values = without_blanks(values)
+    values, where = without_blanks(values), f"column {quoted(name)} of {path}"
     if tables.missing:
         values = _without(values, tables.missing)
     if name in tables.categories and (is_number(values.type) or is_text(values.type)):
-        return as_names(values, f"column {quoted(name)} of {path}"), False
+        return _codes(usual(values), where), False
     if tables.dates and name not in text:
-        found = days(values, tables.dates, f"column {quoted(name)} of {path}", tables.missing)
+        found = days(values, tables.dates, where, tables.missing)
         return (values, False) if found is None else (found, True)
     return values, False
+
+
+def _codes(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """A column of categories as text. Raises DataError where different text becomes one code."""
+    codes = as_names(values, where)
+    if is_text(values.type) and len(codes.unique()) < len(values.unique()):
+        raise DataError(
+            f"{where} holds codes with and without '.0': write equal codes alike, and put a letter in front of others"
+        )
+    return codes
 
 
 def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:

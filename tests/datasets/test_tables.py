@@ -183,6 +183,18 @@ def test_a_code_takes_only_its_own_value_away_whatever_the_type(
     assert found == expected
 
 
+def test_codes_as_text_stay_apart_or_are_refused(tmp_path: Path) -> None:
+    settings = TableSettings.read({"categories": ["code"]}, "here")
+    path = tmp_path / "north.csv"
+    for content, expected in (("1.0,2.0,,V1", ["1", "2", None, "V1"]), ("250,250.00,2.50", ["250", "250.00", "2.50"])):
+        path.write_text("code,x\n" + "".join(f"{code},1\n" for code in content.split(",")), "utf-8")
+        assert read_table(path, (), settings).column("code").to_pylist() == expected
+    path.write_text("code\n250\n250.0\n", "utf-8")
+    assert "codes with and without '.0'" in sentence(DataError, read_table, path, (), settings)
+    numbers = pa.table({"code": [Decimal("250.00")]})
+    assert read_table(write(numbers, tmp_path / "a.parquet"), (), settings).column("code").to_pylist() == ["250"]
+
+
 # --- labels
 
 
