@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Collection, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -20,16 +19,7 @@ from fedct_flwr.datasets.delimited import (
     read_delimited,
     read_lines,
 )
-from fedct_flwr.datasets.values import (
-    NO_HEADER,
-    NUMBER,
-    as_names,
-    is_number,
-    is_text,
-    repeated_names,
-    usual,
-    without_blanks,
-)
+from fedct_flwr.datasets.values import NO_HEADER, NUMBER, as_names, is_number, is_text, repeated_names, without_blanks
 from fedct_flwr.files import check_is_file
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -130,7 +120,7 @@ def _as_settings_say(
     if tables.missing:
         values = _without(values, tables.missing)
     if name in tables.categories and (is_number(values.type) or is_text(values.type)):
-        return _codes(usual(values), where), False
+        return _codes(values, where), False
     if tables.dates and name not in text:
         found = days(values, tables.dates, where, tables.missing)
         return (values, False) if found is None else (found, True)
@@ -150,22 +140,17 @@ def _codes(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
 def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
     """The column without the cells that mean a missing value: numbers by value, text by letter."""
     if is_text(values.type):
-        values, meant = values.cast(pa.string()), pa.array(missing, pa.string())
-    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
-        meant = usual(pa.array([_held(text, values.type) for text in missing], values.type)).drop_null()
+        compared = values = values.cast(pa.string())
+        meant = pa.array(missing, pa.string())
+    elif is_number(values.type) and not pa.types.is_boolean(values.type):
+        # As floats: in a column of uint8, -99 would become 157.
+        compared = values.cast(pa.float64(), safe=False)
+        meant = pa.array([float(text) for text in missing if NUMBER.fullmatch(text)], pa.float64())
+        if pa.types.is_floating(values.type):
+            meant = meant.cast(values.type).cast(pa.float64())
     else:
         return values
-    return pc.if_else(pc.is_in(usual(values), value_set=meant), pa.scalar(None, values.type), values)
-
-
-def _held(text: str, kind: pa.DataType) -> object:
-    """A number as this type holds it, None where it cannot: unchecked, pyarrow would make -99 of uint8 157."""
-    if not NUMBER.fullmatch(text):
-        return None
-    try:
-        return pa.scalar(float(text) if pa.types.is_floating(kind) else Decimal(text)).cast(kind).as_py()
-    except pa.ArrowException:
-        return None
+    return pc.if_else(pc.is_in(compared, value_set=meant), pa.scalar(None, values.type), values)
 
 
 def read_as_text(path: Path, tables: TableSettings) -> pa.Table:

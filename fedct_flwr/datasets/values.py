@@ -20,8 +20,6 @@ NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 NO_HEADER: Final = "the first line of {} holds {}: write the columns' names there, and take titles above it out"
 LEFT_OUT: Final = b"opted-out"
 """In a table's metadata: how many records of its source are left out, as patients have opted out."""
-_COMPUTED: Final = 128
-"""Bits of the smallest decimals that pyarrow compares."""
 LARGEST: Final = 2.0**53
 """Floats from here on each stand for several whole numbers."""
 _ROUNDED: Final = r"^\s*[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+\s*$"
@@ -53,8 +51,6 @@ def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
         return usual(values.cast(pa.dictionary(kind.index_type, held)).cast(held))
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
-    if pa.types.is_decimal(kind) and kind.bit_width < _COMPUTED:
-        return values.cast(pa.decimal128(kind.precision, kind.scale))
     return values.cast(pa.string()) if pa.types.is_string_view(kind) else values
 
 
