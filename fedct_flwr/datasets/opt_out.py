@@ -56,7 +56,7 @@ def ids_opted_out(data: "DataSettings") -> pa.Array:
     if _has(ids, _SEVERAL):
         raise _other_form(path, name)
     if _has(ids, _ROUND):
-        raise _with_points(data)
+        raise _with_points(path)
     # A word for a missing value is no patient.
     return ids.filter(pc.invert(pa.array(datasets.are_missing(ids.to_pylist()), pa.bool_())))
 
@@ -85,8 +85,8 @@ def _other_form(path: Path, name: str) -> FormError:
     )
 
 
-def _with_points(data: "DataSettings") -> FormError:
-    which = f"the opt-out list {data.opt_out} or the records have ids as 1.000, thousands or decimals"
+def _with_points(path: Path) -> FormError:
+    which = f"the opt-out list {path.name} or the records have ids as 1.000, thousands or decimals"
     return FormError(f"{which}: write both without the point")
 
 
@@ -137,7 +137,7 @@ def _check_form(ids: pa.Array, own: pa.ChunkedArray, data: "DataSettings", *, fo
     pointed, long = ([_has(each, form) for each in (ids, own)] for form in (_THOUSANDS, _LONG))
     # The same id may be 1000 on one side and 1.000 on the other.
     if pointed == [True, False] or (pointed[1] and long == [True, False]):
-        raise _with_points(data)
+        raise _with_points(Path(data.opt_out or ""))
     if not found and len(ids) and _forms(ids).isdisjoint(_forms(pc.unique(own.drop_null()))):
         raise FormError(
             "no id of the opt-out list is among the records, which spell theirs in another form: "
