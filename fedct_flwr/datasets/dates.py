@@ -31,6 +31,8 @@ _LOOKED_AT: Final = 1000
 _MOSTLY: Final = 0.9
 _YEARS: Final = range(1850, 2150)
 _DIGITS_ALONE: Final = re.compile(r"(?:%[YmdHMSy])+")
+TWO_DIGITS: Final = re.compile("%[yx]")
+"""Years in a form."""
 _WIDTH: Final = {"Y": 4}
 _ISO: Final = "%Y-%m-%d"
 PLACEHOLDERS: Final = np.array(
@@ -61,13 +63,20 @@ def days(values: pa.ChunkedArray, form: str, where: str, missing: Collection[str
 
     Text counts as dates if all values have the form; whole numbers if the form has digits alone, as 20241231 for
     ``%Y%m%d``. Days named in ``missing``, in the form or as 2024-12-31, are missing values. Raises DataError for a
-    column, named by ``where``, with values of that form and a few of another.
+    column, named by ``where``, with values of that form and a few of another, or years of two digits after today.
     """
     found = _days(values, form, where)
     # Both forms: text has gone by letter before.
     parsed = [_parsed(text, either) for text in missing for either in (form, _ISO)]
     codes = pa.array([math.floor(day) for day in parsed if day is not None], pa.float64())
-    return found and pc.if_else(pc.is_in(pc.floor(found), value_set=codes), pa.scalar(None, pa.float64()), found)
+    found = found and pc.if_else(pc.is_in(pc.floor(found), value_set=codes), pa.scalar(None, pa.float64()), found)
+    if found and TWO_DIGITS.search(form) and not is_dated(values.type):
+        # Tomorrow has begun in some time zone.
+        late = pc.sum(pc.greater(found, (datetime.now() + _DAY - _EPOCH) / _DAY)).as_py()
+        if late:
+            what = f"{count(late, 'date')} after today, as {quoted(form)} reads 00 to 68 as 2000 to 2068"
+            raise DataError(f"{where} has {what}: write years with four digits")
+    return found
 
 
 def _days(values: pa.ChunkedArray, form: str, where: str) -> pa.ChunkedArray | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.dates import TWO_DIGITS
 from fedct_flwr.datasets.delimited import TOO_LARGE, FormError, KindError, Look, most_unpacked, parse
 from fedct_flwr.text.printable import quoted, suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -201,6 +202,8 @@ def _written(value: Any, tables: TableSettings) -> str:
         return repr(value).replace(".", tables.decimal)
     if isinstance(value, date):
         is_day = not isinstance(value, datetime)
+        if is_day and TWO_DIGITS.search(tables.dates):
+            return f"{value.isoformat()}T00:00:00"
         # The same column may hold dates typed in as text.
         return value.strftime(tables.dates) if tables.dates and is_day else value.isoformat()
     return str(value)

@@ -220,7 +220,8 @@ def shuffled(records: Examples, rng: Generator) -> Examples:
     return take(records, rng.permutation(records.size))
 
 
-_PADDED: Final = r"^0+(\d+)$"
+_NUMBER: Final = r"^0*(\d+)(?:[.,]0?)?$"
+"""With zeros in front, which spreadsheets take away, or as a float."""
 _UUID: Final = r"^\{?([\da-f]{8})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{12})\}?$"
 
 
@@ -235,9 +236,11 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
         raise datasets.no_column(where, name, table.column_names, "group column")
     what = f"group column {quoted(name)} of {where}"
     text = pc.utf8_normalize(datasets.as_names(table.column(name), what), "NFKC")
+    # Word processors and web pages put in other dashes, and invisible signs.
+    for sign, usual in ((r"\p{Cf}", ""), (r"[\p{Pd}\x{2212}]", "-")):
+        text = pc.replace_substring_regex(text, sign, usual)
     text = pc.replace_substring_regex(pc.utf8_lower(pc.utf8_trim_whitespace(text)), _UUID, r"\1-\2-\3-\4-\5")
-    # Spreadsheets take zeros in front away.
-    text = pc.replace_substring_regex(text, _PADDED, r"\1")
+    text = pc.replace_substring_regex(text, _NUMBER, r"\1")
     text = pc.if_else(pc.equal(text, ""), None, text)
     # A word for no value stays one group, whose records are kept together.
     words = pc.unique(text).drop_null()

@@ -31,6 +31,10 @@ _OF_IMAGES: Final = "id"
 """Header of a list for images, whose ids stand in the names of files."""
 _SEVERAL: Final = r"[,;\t\n]"
 """Signs between fields: several ids stand in one."""
+_ROUND: Final = r"^\d+\.00+$"
+"""One or a thousand."""
+_THOUSANDS: Final = r"^\d{1,3}(\.\d{3})+$"
+_LONG: Final = r"^\d{4,}$"
 _SIGNS: Final = ("", ";", "\t")
 
 
@@ -49,8 +53,10 @@ def ids_opted_out(data: "DataSettings") -> pa.Array:
     cells = without_blanks(_column(path, name, data.tables)).drop_null()
     found = column_of_groups(pa.table({name: cells}), name, path) if len(cells) else pa.chunked_array([[]], pa.string())
     ids = pc.unique(found).drop_null()
-    if pc.any(pc.match_substring_regex(ids, _SEVERAL)).as_py():
+    if _has(ids, _SEVERAL):
         raise _other_form(path, name)
+    if _has(ids, _ROUND):
+        raise _with_points(path)
     # A word for a missing value is no patient.
     return ids.filter(pc.invert(pa.array(datasets.are_missing(ids.to_pylist()), pa.bool_())))
 
@@ -79,6 +85,15 @@ def _other_form(path: Path, name: str) -> FormError:
     )
 
 
+def _with_points(path: Path) -> FormError:
+    which = f"the opt-out list {path.name} or the records have ids as 1.000, thousands or decimals"
+    return FormError(f"{which}: write both without the point")
+
+
+def _has(ids: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(ids, pattern)).as_py())
+
+
 def records_left(table: pa.Table, data: "DataSettings", path: Path) -> pa.Table:
     """The records of those who have not opted out; ``said_of_opt_out`` tells of the others.
 
@@ -91,8 +106,8 @@ def records_left(table: pa.Table, data: "DataSettings", path: Path) -> pa.Table:
     own = column_of_groups(table, data.tables.group, path)
     out = pc.is_in(own, value_set=ids)
     number = pc.sum(out).as_py() or 0
-    if not number and path == data.source:
-        _check_form(ids, own, data)
+    if path == data.source:
+        _check_form(ids, own, data, found=number > 0)
     left = table.filter(pc.invert(out))
     if number and not left.num_rows and path == data.source:
         raise FormError("all patients of the file are on the opt-out list, so no record is left: the silo has no part")
@@ -112,14 +127,18 @@ def images_left(names: Sequence[str], data: "DataSettings", path: Path, *, each:
     ids = ids_opted_out(data)
     own = column_of_groups(pa.table({_OF_IMAGES: pa.array(names, pa.string())}), _OF_IMAGES, path)
     out = pc.is_in(own, value_set=ids)
-    if not (each or pc.any(out).as_py()) and path == data.source:
-        _check_form(ids, own, data)
+    if not each and path == data.source:
+        _check_form(ids, own, data, found=bool(pc.any(out).as_py()))
     return np.flatnonzero(~out.to_numpy())
 
 
-def _check_form(ids: pa.Array, own: pa.ChunkedArray, data: "DataSettings") -> None:
+def _check_form(ids: pa.Array, own: pa.ChunkedArray, data: "DataSettings", *, found: bool) -> None:
     """Raise DataError where the ids of the list are spelled in other forms than those of all records."""
-    if len(ids) and _forms(ids).isdisjoint(_forms(pc.unique(own.drop_null()))):
+    pointed, long = ([_has(each, form) for each in (ids, own)] for form in (_THOUSANDS, _LONG))
+    # The same id may be 1000 on one side and 1.000 on the other.
+    if pointed == [True, False] or (pointed[1] and long == [True, False]):
+        raise _with_points(Path(data.opt_out or ""))
+    if not found and len(ids) and _forms(ids).isdisjoint(_forms(pc.unique(own.drop_null()))):
         raise FormError(
             "no id of the opt-out list is among the records, which spell theirs in another form: "
             "correct the list, so that their records are left out"

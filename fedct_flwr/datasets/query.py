@@ -24,13 +24,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr.config.silo import MOST_SQL, DataSettings, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
-from fedct_flwr.datasets.values import LARGEST, LEFT_OUT, as_names, is_number, is_text, repeated_names, usual
+from fedct_flwr.datasets.values import LEFT_OUT, as_names, is_number, is_text, repeated_names, unrounded, usual
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import DataError
 
@@ -182,9 +181,7 @@ def _joined(parts: list[pa.Table], at: int, where: str) -> pa.ChunkedArray:
         # PostgreSQL's, as text.
         values = pa.chunked_array([piece.storage for piece in values.chunks], pa.string())
     if values.type != kind or pa.types.is_decimal(kind):
-        floats = values.cast(pa.float64())
-        # A patient's number may have more digits than a float.
-        return values.cast(pa.string()) if pc.any(pc.greater_equal(pc.abs(floats), LARGEST)).as_py() else floats
+        return unrounded(values)
     if not (is_number(kind) or is_text(kind) or is_dated(kind)):
         # The fields of a struct may be named by values.
         shown = getattr(kind, "type_name", "") or re.split("<(?!arrow)", str(kind))[0]

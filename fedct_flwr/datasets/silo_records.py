@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -230,13 +231,19 @@ def _days_alone(raw: pa.Table, path: Path, form: "TableSettings", names: Collect
     for at, name in enumerate(raw.column_names):
         if name in names:
             cells = pc.unique(raw.column(name).drop_null())
-            alone = [read_table(path, (), form, pa.table({name: cells[row : row + 1]})) for row in range(len(cells))]
-            days = [each.column(name)[0].as_py() if dated(each) else None for each in alone]
-            known = [bool(dated(each)) or each.column(name).null_count > 0 for each in alone]
+            alone = [_alone(path, form, pa.table({name: cells[row : row + 1]})) for row in range(len(cells))]
+            days = [each.column(name)[0].as_py() if each and dated(each) else None for each in alone]
+            known = [bool(each and (dated(each) or each.column(name).null_count)) for each in alone]
             places = pc.index_in(raw.column(name), value_set=cells).combine_chunks()
             fine = pc.and_(fine, pc.fill_null(pa.array(known, pa.bool_()).take(places), True))
             raw = raw.set_column(at, name, pa.array(days, pa.float64()).take(places))
     return raw.filter(fine)
+
+
+def _alone(path: Path, form: "TableSettings", cell: pa.Table) -> pa.Table | None:
+    with suppress(DataError):
+        return read_table(path, (), form, cell)
+    return None
 
 
 def _readable(read: Callable[[NDArray[np.intp]], object], size: int) -> list[NDArray[np.intp]]:

@@ -116,28 +116,41 @@ def _as_settings_say(
     values: pa.ChunkedArray, name: str, text: Collection[str], tables: TableSettings, path: Path
 ) -> tuple[pa.ChunkedArray, bool]:
     """One column as the settings want it, and whether it held dates."""
-    values = without_blanks(values)
+    values, where = without_blanks(values), f"column {quoted(name)} of {path}"
     if tables.missing:
         values = _without(values, tables.missing)
     if name in tables.categories and (is_number(values.type) or is_text(values.type)):
-        return as_names(values, f"column {quoted(name)} of {path}"), False
+        return _codes(values, where), False
     if tables.dates and name not in text:
-        found = days(values, tables.dates, f"column {quoted(name)} of {path}", tables.missing)
+        found = days(values, tables.dates, where, tables.missing)
         return (values, False) if found is None else (found, True)
     return values, False
+
+
+def _codes(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """A column of categories as text. Raises DataError where different text becomes one code."""
+    codes = as_names(values, where)
+    if is_text(values.type) and len(codes.unique()) < len(values.unique()):
+        raise DataError(
+            f"{where} holds codes with and without '.0': write equal codes alike, and put a letter in front of others"
+        )
+    return codes
 
 
 def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
     """The column without the cells that mean a missing value: numbers by value, text by letter."""
     if is_text(values.type):
-        values, meant = values.cast(pa.string()), pa.array(missing, pa.string())
-    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = [float(text) for text in missing if NUMBER.fullmatch(text)]
-        fit = [number for number in numbers if pa.types.is_floating(values.type) or number.is_integer()]
-        meant = pa.array(fit, pa.float64()).cast(values.type, safe=False)
+        compared = values = values.cast(pa.string())
+        meant = pa.array(missing, pa.string())
+    elif is_number(values.type) and not pa.types.is_boolean(values.type):
+        # As floats: in a column of uint8, -99 would become 157.
+        compared = values.cast(pa.float64(), safe=False)
+        meant = pa.array([float(text) for text in missing if NUMBER.fullmatch(text)], pa.float64())
+        if pa.types.is_floating(values.type):
+            meant = meant.cast(values.type).cast(pa.float64())
     else:
         return values
-    return pc.if_else(pc.is_in(values, value_set=meant), pa.scalar(None, values.type), values)
+    return pc.if_else(pc.is_in(compared, value_set=meant), pa.scalar(None, values.type), values)
 
 
 def read_as_text(path: Path, tables: TableSettings) -> pa.Table:

@@ -25,6 +25,8 @@ LARGEST: Final = 2.0**53
 _ROUNDED: Final = r"^\s*[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+\s*$"
 """As spreadsheets write long numbers."""
 _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
+_AS_FLOAT: Final = r"^([+-]?[0-9]+)[.,]0?$"
+"""As programs write a whole number that was a float; 1.000 may be a thousand."""
 
 
 def repeated_names(names: list[str]) -> list[str]:
@@ -79,7 +81,15 @@ def as_names(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     if pc.any(rounded).as_py():
         raise DataError(f"{where} holds numbers that were rounded as they are too long: write them as text")
     # A column of whole numbers with gaps went through floats somewhere.
-    return pc.replace_substring_regex(text, _WITH_ZEROS, r"\1")
+    return pc.replace_substring_regex(text, _WITH_ZEROS if is_number(values.type) else _AS_FLOAT, r"\1")
+
+
+def unrounded(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decimals, or such numbers as text, as float64; as text where a patient's number has more digits than a float."""
+    floats = numbers.cast(pa.float64())
+    if pc.any(pc.greater_equal(pc.abs(floats), LARGEST)).as_py():
+        return pc.replace_substring_regex(numbers.cast(pa.string()), _WITH_ZEROS, r"\1")
+    return floats
 
 
 def is_number(kind: pa.DataType) -> bool:

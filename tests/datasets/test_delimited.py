@@ -163,6 +163,16 @@ def test_what_is_no_date_stays_as_it_is(values: list[object], form: str) -> None
     assert found(values, form) is None
 
 
+def test_years_of_two_digits_do_not_make_births_of_the_future(wording: SnapshotAssertion) -> None:
+    """Births from 1935 to 1968 were read as of 2035 to 2068."""
+    assert sentence(DataError, found, ["01.02.35", None, "03.02.70", "04.02.68"], "%d.%m.%y") == wording
+    assert found([date(2068, 1, 2)], "%d.%m.%y") == [35795]
+    values = pa.chunked_array([["01.01.70", "31.12.68"]])
+    kept = days(values, "%d.%m.%y", WHERE, ["2068-12-31"])
+    assert kept is not None
+    assert kept.to_pylist() == [0, None]
+
+
 @pytest.mark.parametrize("wrong", ["31.02.2020", "2020-01-01", "unknown"])
 def test_a_few_values_of_another_form_are_counted_and_not_quoted(wrong: str, wording: SnapshotAssertion) -> None:
     said = sentence(DataError, found, ["01.02.2020", None, wrong, "03.02.2020", "04.02.2020"], "%d.%m.%Y")

@@ -94,6 +94,8 @@ def test_a_number_that_the_sheet_has_rounded_is_no_patients(path: Path) -> None:
 def test_dates_in_cells_are_days_once_a_form_is_told(path: Path) -> None:
     write(path, [["d"], [datetime(1970, 1, 2)], [date(1970, 1, 3)], ["04.01.1970"], [datetime(1970, 1, 5, 12)]])
     assert read(path, dates="%d.%m.%Y") == {"d": [1.0, 2.0, 3.0, 4.5]}
+    write(path, [["d"], [date(1935, 1, 2)], ["04.01.70"]])
+    assert read(path, dates="%d.%m.%y") == {"d": [-12783.0, 3.0]}
 
 
 def test_formulas_are_what_they_last_gave(path: Path) -> None:

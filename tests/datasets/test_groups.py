@@ -105,6 +105,7 @@ def test_a_group_that_is_not_there_or_is_the_label_is_refused(
         pa.array([7.0, 8.0, None, 7.0], pa.float32()),
         pa.array([Decimal("7.00"), Decimal(8), None, Decimal("7.00")]),
         pa.array(["7.0", "8,", None, "7"]),
+        pa.array(["7.0 ", "08.0", None, "\u200b7\ufeff"]),
         pa.array(["\uff17", "8\u00a0", None, "7"]),
     ],
 )
@@ -128,17 +129,30 @@ IDS = [UUID(int=number << number) for number in range(20)]
         (pa.array(LONG), LONG),
         (pa.array(LONG, pa.uint64()), LONG),
         (pa.array(map(Decimal, LONG), pa.decimal128(38, 0)), LONG),
-        (pa.array([f"{number}.00" for number in LONG], pa.large_string()), LONG),
+        (pa.array([f"{number}.0" for number in LONG], pa.large_string()), LONG),
+        (pa.array(map(Decimal, LONG), pa.decimal128(38, 3)), LONG),
         (pa.array(IDS), IDS),
         (pa.array([each.bytes for each in IDS], pa.large_binary()), IDS),
         (pa.array(map(str, IDS)), IDS),
         (pa.array([each.hex for each in IDS]), IDS),
         (pa.array([f"{{{each}}}".upper() for each in IDS]), IDS),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_long_numbers_and_uuids_stay_apart(values: pa.Array, wanted: list[object]) -> None:
     assert column_of_groups(pa.table({"patient": values}), "patient", "t").to_pylist() == [*map(str, wanted)]
+
+
+def test_text_with_zeros_is_not_the_number_without_them() -> None:
+    """1.000 on a list, a thousand in German, was patient 1."""
+    texts = ["1.000", "1,000", "1.00", "12.500", "1"]
+    assert column_of_groups(pa.table({"patient": texts}), "patient", "t").to_pylist() == texts
+
+
+def test_dashes_and_blanks_of_every_kind_spell_one_patient() -> None:
+    texts = [f"kh{dash}07" for dash in "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uff0d"]
+    texts += [f"k{sign}h-07" for sign in "\u200b\u200c\u200d\u2060\ufeff\u00ad"] + ["\u00a0KH-07\u202f"]
+    assert {*column_of_groups(pa.table({"patient": texts}), "patient", "t").to_pylist()} == {"kh-07"}
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ def clinic(tmp_path: Path) -> Clinic:
         'patient\n"2"\n\n\n2\n7\n7\n\n',
         "patient\n2\n7\nunknown\nNA\n999999\n",
         "patient,since,why\n2,2026-01-01,\n7,,\n,,\n,,\n,,\n",
+        "patient\n2.0 \n\u200b7\n",
     ],
 )
 def test_a_list_is_understood_however_it_is_written(clinic: Clinic, text: str) -> None:
@@ -105,6 +106,11 @@ def test_a_list_is_understood_in_other_files(clinic: Clinic, form: str, tmp_path
         ("patient\n2\n7,8,9\n", "no table with a column 'patient'"),
         ("patient\nKH-2\nKH-7\n", "no id of the opt-out list"),
         ("patient\n2.1E+10\n", "numbers that were rounded"),
+        ("patient\n2\n1.000\n", "thousands or decimals"),
+        ("patient\n2\n7.00\n", "thousands or decimals"),
+        ("patient\n2\n12.500\n", "thousands or decimals"),
+        ("patient\n2\n1,000\n", "no table with a column 'patient'"),
+        ('patient\n2\n"1,000"\n', "no table with a column 'patient'"),
         ("patient\n" + "\n".join(map(str, range(1, 200))), "all patients of the file are on the opt-out list"),
     ],
 )
@@ -114,6 +120,21 @@ def test_a_list_in_another_form_is_refused_without_an_id(clinic: Clinic, text: s
     with pytest.raises(DataError, match=why) as error:
         read_grouped(clinic.data, clinic.study)
     assert "KH" not in str(error.value)
+
+
+@pytest.mark.parametrize(("records", "ids"), [("1.{:03}", "1002"), ("1.{:03}", "1002\n1.003"), ("1{:03}", "1.002")])
+def test_thousands_with_a_point_on_one_side_are_refused(clinic: Clinic, records: str, ids: str) -> None:
+    clinic.tell(clinic.file.parent / "data.csv", lambda at: records.format(at // 3 + 1))
+    clinic.list.write_text(f"patient\n{ids}\n", "utf-8")
+    with pytest.raises(DataError, match="thousands or decimals"):
+        read_grouped(clinic.data, clinic.study)
+
+
+def test_ids_that_all_have_a_point_are_found(clinic: Clinic) -> None:
+    for name in ("data.csv", "test.csv"):
+        clinic.tell(clinic.file.parent / name, lambda at: f"101.{at // 3 + 1:03}")
+    clinic.list.write_text("patient\n101.002\n", "utf-8")
+    assert clinic.left() == clinic.size - 3
 
 
 def test_ids_of_nobody_here_are_said_and_not_refused(clinic: Clinic) -> None:

@@ -108,7 +108,7 @@ def test_types_are_numbers_text_truth_and_dates(tmp_path: Path, database: str) -
     assert read_query(settings(tmp_path, database, sql)).to_pylist() == [{"n": 1.5, "s": 6, "m": 0.625, "c": 3}]
 
 
-@pytest.mark.parametrize("kind", ["NUMERIC(20, 0)", "BIGINT", "HUGEINT", "UUID"])
+@pytest.mark.parametrize("kind", ["NUMERIC(20, 0)", "NUMERIC(20, 2)", "BIGINT", "HUGEINT", "UUID"])
 def test_patients_numbers_keep_all_digits(tmp_path: Path, database: str, kind: str) -> None:
     if kind in ("HUGEINT", "UUID") and (".sqlite" in database or (kind == "HUGEINT" and "://" in database)):
         pytest.skip("it has no such type")

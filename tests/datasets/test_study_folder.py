@@ -322,5 +322,9 @@ def test_a_date_of_a_protected_silo_is_read_by_itself(tmp_path: Path) -> None:
         found.append(own.X[:, 2].tolist())
     assert found[:3] == [[18263, 18265], [18263], [18263]]
     np.testing.assert_array_equal(found[3:], [[18263, np.nan]] * 2)
+    # Years of two digits that would be in the future.
+    short = data | {"file": str(tmp_path / "own.csv"), "tables": {"dates": "%d.%m.%y"}}
+    Path(short["file"]).write_text("age,ward,seen,ill\n28,west,02.01.20,no\n33,east,02.01.68,yes\n")
+    assert read_each(DataSettings.read(short, "silo.toml"), study)[0].X[:, 2].tolist() == [18263]
     pyarrow.parquet.write_table(pa.table({**columns, "age": [[28], [33]]}), path)
     assert "a column of neither numbers nor text" in sentence(DataError, read_each, DataSettings.read(data, ""), study)

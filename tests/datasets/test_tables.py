@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.parquet import read_parquet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
@@ -158,6 +159,40 @@ def test_a_number_that_is_written_once_does_not_fill_the_memory(path: Path) -> N
     assert path.stat().st_size < 200_000
     with pytest.raises(DataError, match="far larger"):
         read_parquet(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "missing", "expected"),
+    [
+        (pa.array([157, 7, 15], pa.uint8()), ["-99", "9999"], [157, 7, 15]),
+        (pa.array([-1, 7, 9], pa.int8()), ["255", "9.0", "7.5"], [-1, 7, None]),
+        (pa.array([-31073, 999], pa.int16()), ["99999", "999"], [-31073, None]),
+        (pa.array(np.array([-9, 2, -9.9], np.float16)), ["-9", "-9.9"], [None, 2, None]),
+        (pa.array([-9.9, 2], pa.float32()), ["-9.9"], [None, 2]),
+        (pa.array([Decimal("-9.00"), Decimal("2.50")]), ["-9", "9999", "2.505"], [None, 2.5]),
+        (pa.array([Decimal(-9), Decimal(2)], pa.decimal256(60, 0)), ["-9", "2.5", "9" * 70], [None, 2]),
+        (pa.array([True, False]), ["1", "0"], [True, False]),
+    ],
+)
+def test_a_code_takes_only_its_own_value_away_whatever_the_type(
+    path: Path, values: pa.Array, missing: list[str], expected: list[object]
+) -> None:
+    """A code outside of a type's range became another number: -99 took 157 out of a column of uint8."""
+    pyarrow.parquet.write_table(pa.table({"x": values}), path)
+    found = read_table(path, (), TableSettings.read({"missing": missing}, "here")).column("x").to_pylist()
+    assert found == expected
+
+
+def test_codes_as_text_stay_apart_or_are_refused(tmp_path: Path) -> None:
+    settings = TableSettings.read({"categories": ["code"]}, "here")
+    path = tmp_path / "north.csv"
+    for content, expected in (("1.0,2.0,,V1", ["1", "2", None, "V1"]), ("250,250.00,2.50", ["250", "250.00", "2.50"])):
+        path.write_text("code,x\n" + "".join(f"{code},1\n" for code in content.split(",")), "utf-8")
+        assert read_table(path, (), settings).column("code").to_pylist() == expected
+    path.write_text("code\n250\n250.0\n", "utf-8")
+    assert "codes with and without '.0'" in sentence(DataError, read_table, path, (), settings)
+    numbers = pa.table({"code": [Decimal("250.00")]})
+    assert read_table(write(numbers, tmp_path / "a.parquet"), (), settings).column("code").to_pylist() == ["250"]
 
 
 # --- labels

@@ -203,6 +203,14 @@ def test_a_value_beyond_a_limit_is_no_missing_one(tmp_path: Path, where: str, ce
     assert not any(f'"{cell}"' in found.fix for cell in cells if cell != "pending")
 
 
+def test_times_of_day_are_not_advised_a_form_of_dates() -> None:
+    times, numbers = (pa.table({"at": values}) for values in (pa.array([*range(30)], pa.time32("s")), [1.5] * 30))
+    (public,) = inspect_tables(times, {}, "").findings
+    assert (public.code, public.severity, "dates =" in public.fix) == ("dates-as-text", Severity.REFUSED, False)
+    own = inspect_tables(numbers, {"essen": times.append_column(LABEL, [["yes", "no"] * 15])}, LABEL).findings
+    assert ("dates-as-text", "essen") in {(each.code, each.silo) for each in own}
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("first", ["1935", "2015"])
 @pytest.mark.parametrize("written", [("1970-01-01",), ("1900-01-01", "9999-12-31")])

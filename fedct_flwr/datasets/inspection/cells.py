@@ -107,6 +107,7 @@ class CellKind(StrEnum):
     NUMBERS = "numbers"
     TEXT = "text"
     DATES = "dates"
+    TIMES = "times of day"
     NOTHING = "nothing"
     OTHER = "something else"
 
@@ -137,8 +138,8 @@ class Cells:
             values[np.isinf(values)] = np.nan
             return cls.of_numbers(values)
         if not is_text(column.type):
-            dated = is_dated(column.type) or pa.types.is_time(column.type)
-            return cls(CellKind.DATES if dated else CellKind.OTHER, nothing)
+            other = CellKind.TIMES if pa.types.is_time(column.type) else CellKind.OTHER
+            return cls(CellKind.DATES if is_dated(column.type) else other, nothing)
         encoded = pa.concat_arrays(column.cast(pa.string()).chunks).dictionary_encode()
         codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64, copy=True)
         words = encoded.dictionary.to_pylist()

@@ -43,6 +43,9 @@ def of_public(
         yield redaction.refused(
             "dates-as-text", name, "", "holds dates", _remedy(redaction, '"%Y-%m-%d"'), lifted=False
         )
+    elif cells.kind is CellKind.TIMES:
+        fix = f"a time of day alone is no date, so give hours as a number, or {redaction.leave_out}"
+        yield redaction.refused("dates-as-text", name, "", "holds times of day", fix, lifted=False)
     elif cells.kind is CellKind.TEXT and name not in categories and (found := _number_or_date(cells, name, redaction)):
         yield found
     elif cells.kind is CellKind.TEXT and cells.valid >= FEWEST and cells.distinct >= 0.9 * cells.valid:
@@ -70,8 +73,8 @@ def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator
         what = what.format("text") + redaction.example(None, own.first([*own.counts])[0])
         other = redaction.refused("number-as-text", name, silo, what, "write numbers")
         yield _dates(own, name, silo, redaction) or number_as_text(own, name, silo, redaction) or other
-    elif public.kind is CellKind.NUMBERS and own.kind is CellKind.DATES:
-        yield redaction.refused("dates-as-text", name, silo, what.format("dates"), "turn them into numbers")
+    elif public.kind is CellKind.NUMBERS and own.kind in (CellKind.DATES, CellKind.TIMES):
+        yield redaction.refused("dates-as-text", name, silo, what.format(own.kind), "turn them into numbers")
     elif public.kind is CellKind.TEXT and own.kind is CellKind.TEXT:
         yield from _unknown(public, own, name, silo, redaction)
 
