@@ -22,8 +22,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study import STUDY_FILE
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.types import Features, HardLabels

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedct_flwr import privacy, silo
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo, promises_of
 from fedct_flwr.hospital.log_entry import LogEntry

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fedct_flwr.config.study import StudyScores
     from fedct_flwr.coordinator.study import Study
-    from fedct_flwr.datasets.study import StudyFolder
+    from fedct_flwr.datasets.study_folder import StudyFolder
 
 _FILE: Final = "scores_of_all.json"
 """The scores, in the run's folder."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedct_flwr.config.study import StudyScores
     from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
     from fedct_flwr.datasets.schema import Schema
-    from fedct_flwr.datasets.study import StudyFolder
+    from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
     from fedct_flwr.secure_sum.terms import SumTerms
 

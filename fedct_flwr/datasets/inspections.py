@@ -23,7 +23,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity,
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import Inspection
 from fedct_flwr.datasets.silo_records import differing, events_of, form_of, table_of
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode, text_columns, with_signed_times
 from fedct_flwr.datasets.values import no_column

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fedct_flwr.config.silo import DataSettings
     from fedct_flwr.config.tables import TableSettings
     from fedct_flwr.datasets.image_folder import LabeledImages
-    from fedct_flwr.datasets.study import StudyFolder
+    from fedct_flwr.datasets.study_folder import StudyFolder
 
 _DIFFERING: Final = b"differing"
 

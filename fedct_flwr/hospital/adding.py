@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr import drawing
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.silo import SumClient

@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fedct_flwr import silo
 from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.query import query_digest
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital import app_code
 from fedct_flwr.hospital.duplicates import DuplicateReport

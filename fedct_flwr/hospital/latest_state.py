@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config.silo import AppSilo, SiloFolder
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.approval import approving_digest, current, has_promised_labels, put_down
 from fedct_flwr.hospital.egress_log import EgressLog

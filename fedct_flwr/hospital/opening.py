@@ -5,7 +5,7 @@ from functools import partial
 
 from fedct_flwr import privacy
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.approval import approving_digest, has_bare_labels, kinds_let_out
 from fedct_flwr.hospital.egress_log import EgressLog

@@ -170,7 +170,8 @@ def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: A
         torch = sys.modules.get("torch")
         with MAKING, torch.random.fork_rng() if torch else nullcontext():
             made = found(**arguments)
-            return made if _is_network(type(made)) else learners.as_estimator(made)
+            usual = _is_network(type(made)) or hasattr(made, "get_params")
+            return made if usual else learners.as_estimator(made)
     except ImportError as error:
         raise _missing(name, error) from error
     except Exception as error:

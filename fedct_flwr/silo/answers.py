@@ -1,7 +1,8 @@
-"""Making of a silo's answer: its model learns what the instruction tells it, and labels the queried examples."""
+"""A question as a silo reads it, and its answer: the model learns what it is told, and labels the queried examples."""
 
+import hashlib
 import math
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -18,16 +19,47 @@ from fedct_flwr.types import (
     Refused,
     Votes,
 )
+from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Terms
-from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
     from fedct_flwr.config.learner import LearnerSettings
     from fedct_flwr.datasets.federated import PublicSet
     from fedct_flwr.learners.safeguard import Safeguard, SoftSafeguard
+    from fedct_flwr.silo.site import SiloContext
 
 _TRIAL: Final = 50
 """Steps, rounded up to rounds, after which a network shows what the consensus does to it."""
+
+
+class Question(NamedTuple):
+    """A coordinator's question: its bytes, what they say, the kind of answer, and the ``digest`` (32 bytes)."""
+
+    payload: bytes
+    instruction: Instruction
+    kind: Kind
+    digest: bytes
+    """SHA-256 of the bytes and of the noise's size."""
+
+    @classmethod
+    def asked(cls, payload: bytes, context: "SiloContext") -> Self:
+        """Read a question. Raises Refused for one that is not of the silo's terms, or ConfigError."""
+        instruction = decode_instruction(payload, context.site.terms)
+        named = payload
+        if instruction.noise and context.noise_adder_of:
+            named += b" for %d honest silos" % context.noise_adder_of().honest
+        return cls(payload, instruction, kind_of(instruction, context.site.terms), hashlib.sha256(named).digest())
+
+    @property
+    def teaches(self) -> bool:
+        """Whether it has targets for the silo's own model."""
+        return self.kind.teaches(self.instruction)
+
+    @property
+    def subject(self) -> bytes:
+        """Name of a sum of the answers: SHA-256 of the bytes alone."""
+        return hashlib.sha256(self.payload).digest()
 
 
 class SiloTools(Protocol):

@@ -22,8 +22,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import FailedOnRecordsError, result_of
 from fedct_flwr.datasets.silo_records import read_each, read_grouped, table_of
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed

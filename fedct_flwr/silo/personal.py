@@ -15,9 +15,8 @@ from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
-from fedct_flwr.silo.answers import answer, safeguard_of
+from fedct_flwr.silo.answers import Question, answer, safeguard_of
 from fedct_flwr.silo.judgment import Judge, Judgment
-from fedct_flwr.silo.question import Question
 from fedct_flwr.silo.site import WRITING, SiloContext, set_back
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import numpy as np
 
 from fedct_flwr import labelers, secure_sum, silo, wire
-from fedct_flwr.silo.answers import score
+from fedct_flwr.silo.answers import Question, score
 from fedct_flwr.silo.personal import Personal
-from fedct_flwr.silo.question import Question
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire.codec import encode_reply

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
     from fedct_flwr.datasets.inspection.finding import Finding
     from fedct_flwr.datasets.schema import Schema
-    from fedct_flwr.datasets.study import StudyFolder
+    from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.labelers.labeler import Labeler
     from fedct_flwr.labelers.students import Transfer
 

@@ -364,8 +364,8 @@ def given_learner(learner: Any, what: str) -> Given:
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"
         )
-    if (wrapped := learners.as_estimator(learner)) is not learner:
-        return _as_object(wrapped, {_top(type(learner))}, deep=False)
+    if not {"get_params", "set_params"} <= {*there}:
+        return _as_object(learners.as_estimator(learner), {_top(type(learner))}, deep=False)
     found = _by_path(learner)
     parts = [learner, *(value for value in learner.get_params(deep=True).values() if hasattr(value, "get_params"))]
     return found or _as_object(

@@ -153,12 +153,16 @@ def _run(
     on_round = progress if callable(progress) else None
     visible = None if progress is None else progress is True
     ended = len(simulation.folder.rounds())
-    with bar("rounds", simulation.config.rounds - ended, visible=visible) as advance:
+    left = simulation.config.rounds - ended
+    shown = (
+        bar("rounds", left, visible=visible) if visible is not False else contextlib.nullcontext(lambda number: None)
+    )
+    with shown as advance:
         monitor = Monitor(simulation.folder, on_round or (lambda record: advance(1)))
         simulation.run(runner, monitor, keep_log=keep_log)
     for line in grouped(errors_of(simulation.folder)):
         warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
-    simulation.score(partial(bar_of, what=evaluation.TRAINING, visible=visible))
+    simulation.score(iter if visible is False else partial(bar_of, what=evaluation.TRAINING, visible=visible))
 
 
 def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fedct_flwr.cli.certificates import create_authority, create_server_certificate
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.config.silo import SiloConfig
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.approval import current, terms_digest
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key

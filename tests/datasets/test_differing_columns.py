@@ -9,8 +9,7 @@ import pytest
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.silo_records import differing, read_each, read_grouped, table_of
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.silo.own import real_site
 from fedct_flwr.types import ConfigError, DataError
 from tests.hospitals import write_silo_folder

@@ -23,8 +23,7 @@ from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.silo_records import read_grouped
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.datasets.table_files import ENDINGS
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.patients import load as load_patients

@@ -16,8 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.silo_records import read_each, read_grouped
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.types import DataError, FedctError
 from tests.hospitals import dataset, write_silo_folder
 from tests.sentences import sentence

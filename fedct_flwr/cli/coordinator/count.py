@@ -17,7 +17,7 @@ from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.run_options import Resume, refuse_options
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.study import Subject
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.drawing.patients import PatientCount
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import RunFolder, dated

@@ -10,8 +10,7 @@ import typer
 from fedct_flwr import drawing, labelers
 from fedct_flwr.config.settings import name_fault
 from fedct_flwr.config.study import CoordinatorConfig
-from fedct_flwr.datasets.study import STUDY_FILE, StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.types import ConfigError
 

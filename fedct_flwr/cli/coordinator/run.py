@@ -18,7 +18,7 @@ from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_options import Package, Resume, Set, only, overrides, refuse_options, trusting
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Subject
-from fedct_flwr.datasets.study import StudyFolder
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.files import write_atomically
 from fedct_flwr.flower.command import NoAnswer, RunOver, SuperLink

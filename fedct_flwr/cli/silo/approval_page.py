@@ -13,7 +13,7 @@ from fedct_flwr.cli.promised import sheets_of
 from fedct_flwr.config.silo import Policy, SiloConfig
 from fedct_flwr.datasets.federated import num_units
 from fedct_flwr.datasets.query import query_digest, query_text
-from fedct_flwr.datasets.study import STUDY_FILE, StudyFolder
+from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.hospital.duplicates import DuplicateReport
@@ -227,7 +227,8 @@ class Page:
 
     def _over_all_studies(self) -> list[str]:
         """The limits that several studies share. Raises LedgerError if what they have used cannot be told."""
-        usage, records = SharedUsage.of(self.config), self.config.records
+        records = self.config.records
+        usage = SharedUsage.of(self.config) if records.folder else None
         if usage is None:
             return []
         used, studies = usage.spent()

@@ -38,8 +38,7 @@ from fedct_flwr.config.settings import split_address
 from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.federated import check_protected, num_units
 from fedct_flwr.datasets.silo_records import read_grouped, table_of
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.app_code import load
 from fedct_flwr.hospital.approval import kind_in_policy, promises_of
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, loaded, public_key_path

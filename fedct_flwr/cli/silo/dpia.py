@@ -19,8 +19,7 @@ from fedct_flwr.cli.silo.approval_page import STATED, Page, Units
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.silo_records import read_grouped, table_of
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.approval import in_force
 from fedct_flwr.hospital.duplicates import find_duplicates

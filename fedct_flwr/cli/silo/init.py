@@ -23,8 +23,7 @@ from fedct_flwr.config.silo import Policy, SiloConfig
 from fedct_flwr.config.study import StudyConfig
 from fedct_flwr.config.tables import TableForm
 from fedct_flwr.consensus.grades import GRADES
-from fedct_flwr.datasets.study import STUDY_FILE
-from fedct_flwr.datasets.study_folder import check_plain, copy_study, read_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE, check_plain, copy_study, read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package

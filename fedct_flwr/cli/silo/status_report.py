@@ -23,8 +23,7 @@ from fedct_flwr.cli.output import print_metrics
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
-from fedct_flwr.datasets.study import StudyFolder
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import in_force, kind_in_policy, promises_of
 from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_state
