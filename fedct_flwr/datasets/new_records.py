@@ -137,13 +137,14 @@ def inspect_new(
     """
     redaction = _OfNew(settings=settings, others="what the model has learned from")
     found: list[Finding] = []
+    there, dates = dict(zip(table.column_names, table.columns, strict=True)), dated(table)
     for column in features:
-        if not column.text and column.name in table.column_names:
+        if not column.text and column.name in there:
             # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
             words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
             kind = CellKind.NUMBERS if column.categories is None else CellKind.TEXT
             known = Cells(kind, words, column.categories or ())
-            new = Inspected(column.name, known, {_NEW: Cells.of(table.column(column.name))})
-            far = _apart(new, learned.get(column.name, ()), redaction, is_dates=column.name in dated(table))
+            new = Inspected(column.name, known, {_NEW: Cells.of(there[column.name])})
+            far = _apart(new, learned.get(column.name, ()), redaction, is_dates=column.name in dates)
             found += [*of_silo(new, _NEW, redaction), *far]
     return with_accepted(found, accept)
