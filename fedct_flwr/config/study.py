@@ -203,10 +203,8 @@ class StudyConfig(Settings):
             raise ValueError("test-file and test-label belong together: give both or neither")
         if len(set(self.classes)) != len(self.classes):
             raise ValueError("classes repeat")
-        if unknown := [name for name in self.tables.class_shares if name not in self.classes]:
-            raise ValueError(
-                f"class-shares names {unknown[0]!r}, which is no class: {suggest(unknown[0], self.classes)}"
-            )
+        if unknown := next((name for name in self.tables.class_shares if name not in self.classes), ""):
+            raise ValueError(f"class-shares names {unknown!r}, which is no class: {suggest(unknown, self.classes)}")
         others = [self.number, self.survival, self.image_size, self.joint, self.draw]
         if self.classes if self.number or self.survival else len(self.classes) < 2:
             raise ValueError("name two classes or more; or [number] or [survival], without classes")

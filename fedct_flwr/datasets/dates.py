@@ -32,7 +32,7 @@ _MOSTLY: Final = 0.9
 _YEARS: Final = range(1850, 2150)
 _DIGITS_ALONE: Final = re.compile(r"(?:%[YmdHMSy])+")
 TWO_DIGITS: Final = re.compile("%[yx]")
-"""Years in a form."""
+"""Where a form has years of two digits."""
 _WIDTH: Final = {"Y": 4}
 _ISO: Final = "%Y-%m-%d"
 PLACEHOLDERS: Final = np.array(

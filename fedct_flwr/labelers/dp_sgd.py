@@ -18,8 +18,8 @@ from torch.func import functional_call, grad, vmap
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.labelers.labeler import Asked, Start
-from fedct_flwr.learners.build import AUGMENT, is_network, wanted_of
-from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.build import AUGMENT, wanted_of
+from fedct_flwr.learners.catalog import is_network, make
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.learners.trained_network import TrainedNetwork, over, seeded
 from fedct_flwr.privacy.accounting import calibrate

@@ -1,6 +1,5 @@
 """From settings to a learner that is ready for one silo."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +11,7 @@ from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES, FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema, as_labels
-from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, models_in_memory, packages
+from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, is_network, make, models_in_memory, packages
 from fedct_flwr.learners.preprocessing import apply, standard
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.seeding import random_state
@@ -222,10 +221,3 @@ def _check_augment(names: Sequence[str], examples: Features) -> None:
             f"{AUGMENT!r} in the learner's parameters is for images, but features have shape {examples.shape[1:]}: "
             "leave it out"
         )
-
-
-def is_network(model: object) -> bool:
-    """Whether it is a torch module."""
-    # Without importing torch, which takes seconds and may not be there: what is no module has not imported it either.
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)

@@ -170,8 +170,7 @@ def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: A
         torch = sys.modules.get("torch")
         with MAKING, torch.random.fork_rng() if torch else nullcontext():
             made = found(**arguments)
-            usual = _is_network(type(made)) or hasattr(made, "get_params")
-            return made if usual else learners.as_estimator(made)
+            return learners.as_estimator(made) if is_plain(made) and not is_network(made) else made
     except ImportError as error:
         raise _missing(name, error) from error
     except Exception as error:
@@ -261,13 +260,21 @@ def package(name: str) -> str:
 
 def _is_learner(kind: type) -> bool:
     # By its methods, as CatBoost's classes have all of scikit-learn's but not its base class.
-    return (hasattr(kind, "fit") and hasattr(kind, "predict")) or _is_network(kind)
+    return (hasattr(kind, "fit") and hasattr(kind, "predict")) or is_network(kind)
 
 
-def _is_network(kind: type) -> bool:
-    # Without torch imported there is no torch module.
-    torch = sys.modules.get("torch")
+def is_network(model: object) -> bool:
+    """Whether it is a torch module, or a class of such."""
+    # Without importing torch, which takes seconds and may not be there: what is no module has not imported it either.
+    torch, kind = sys.modules.get("torch"), model if isinstance(model, type) else type(model)
     return torch is not None and issubclass(kind, torch.nn.Module)
+
+
+def is_plain(learner: object) -> bool:
+    """Whether it has ``fit`` and ``predict``, but not scikit-learn's parameters."""
+    # A class may have methods that an object of it only has once it is trained.
+    there = {*dir(type(learner)), *dir(learner)}
+    return {"fit", "predict"} <= there and not {"get_params", "set_params"} <= there
 
 
 def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:

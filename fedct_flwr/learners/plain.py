@@ -44,9 +44,5 @@ class Weighted(Plain):
 
 
 def as_estimator(learner: Any) -> Any:
-    """The object itself, or a wrapped one where it has ``fit`` and ``predict``, but no parameters."""
-    # A class may have methods that an object of it only has once it is trained.
-    there = {*dir(type(learner)), *dir(learner)}
-    if {"get_params", "set_params"} <= there or not {"fit", "predict"} <= there:
-        return learner
+    """Wrap an object with ``fit`` and ``predict``."""
     return (Weighted if has_fit_parameter(learner, "sample_weight") else Plain)(learner)

@@ -25,7 +25,7 @@ from fedct_flwr.silo.site import SITES_KEPT, LocalState, Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError
 
-_STORED: Final = np.dtype("<i2")
+STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
 _TRAINS_ON: Final = "a network trains on, so no own record is left that it has not seen"
 _IN_FULL: Final = "its pseudo-weight is a number, and 'auto' would have tested it on own records"
@@ -185,7 +185,7 @@ class Judge:
             # Where all are 0 and 1 the model may know no probabilities.
             if seen and not (seen[1] % 1).any() and learner.probabilities(site.private.X[:1], classes) is None:
                 return None, ""
-            found = _learned(seen[0].astype(_STORED).tobytes(), seen[1].tobytes()) if seen else None
+            found = _learned(seen[0].astype(STORED).tobytes(), seen[1].tobytes()) if seen else None
             return found, "" if found else why
         return None, _UNTESTED
 
@@ -205,18 +205,18 @@ class Judge:
         return bool(site.own_test.size) and not site.schema.outcome.number and not isinstance(site.learner, Resumable)
 
     def _keep(self, learner: Learner) -> None:
-        self._state.put(self._name, learner.predict(self._site.own_test.X).astype(_STORED).tobytes())
+        self._state.put(self._name, learner.predict(self._site.own_test.X).astype(STORED).tobytes())
 
     def _alone(self) -> HardLabels | None:
         kept = self._state.get(self._name)
-        found = np.frombuffer(kept, dtype=_STORED) if kept else np.zeros(0, dtype=_STORED)
+        found = np.frombuffer(kept, dtype=STORED) if kept else np.zeros(0, dtype=STORED)
         return found.astype(LABEL_DTYPE) if len(found) == self._site.own_test.size > 0 else None
 
 
 @lru_cache(maxsize=SITES_KEPT)
 def _learned(y: bytes, p: bytes) -> Recalibration | None:
     """As ``Recalibration.learned``: while a decision holds, nothing has changed."""
-    labels = np.frombuffer(y, dtype=_STORED)
+    labels = np.frombuffer(y, dtype=STORED)
     return Recalibration.learned(labels, np.frombuffer(p).reshape(len(labels), -1))
 
 

@@ -16,12 +16,10 @@ from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Sav
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.silo.answers import Question, answer, safeguard_of
-from fedct_flwr.silo.judgment import Judge, Judgment
+from fedct_flwr.silo.judgment import STORED, Judge, Judgment
 from fedct_flwr.silo.site import WRITING, SiloContext, set_back
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
-
-_STORED: Final = np.dtype("<i2")
 
 
 class DecisionKey(NamedTuple):
@@ -42,7 +40,7 @@ class DecisionKey(NamedTuple):
 def write_decision(path: Path, subject: DecisionKey, decision: Decision) -> None:
     """Write a decision. Raises OSError."""
     trust = decision.trust
-    labels = base64.b64encode(decision.targets.astype(_STORED).tobytes()).decode()
+    labels = base64.b64encode(decision.targets.astype(STORED).tobytes()).decode()
     decided = {
         "weight": trust.weight,
         "evidence": trust.evidence,
@@ -66,7 +64,7 @@ def read_decision(path: Path, subject: DecisionKey, round_: int, *, resumed: boo
         if raw["round"] > round_ or any(raw[name] != value for name, value in wanted.items()):
             return None
         evidence = Evidence(*raw["evidence"]) if raw["evidence"] else None
-        targets = np.frombuffer(base64.b64decode(raw["labels"]), dtype=_STORED).astype(LABEL_DTYPE)
+        targets = np.frombuffer(base64.b64decode(raw["labels"]), dtype=STORED).astype(LABEL_DTYPE)
         return Decision(Trust(raw["weight"], evidence), targets, raw["round"])
     except UNREADABLE:
         return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import datasets, learners, models, survival
@@ -18,6 +17,7 @@ from fedct_flwr.datasets.new_records import encode_new, inspect_new
 from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers, with_signed_times
 from fedct_flwr.runs.scores import Test
+from fedct_flwr.scoring import r_squared_of
 from fedct_flwr.scoring.assessment import Labels, predict
 from fedct_flwr.scoring.intervals import UNKNOWN
 from fedct_flwr.scoring.subgroups import subgroups
@@ -91,7 +91,7 @@ class SiloModel:
             return survival.concordance(times, self.predict(records)).value
         predicted = self.predict(records)
         if self.schema.outcome.number:
-            return float(r2_score(np.asarray(outcomes), predicted))
+            return r_squared_of(np.asarray(outcomes), predicted)
         column = named(np.asarray(outcomes, dtype=object)[:, None], ["outcome"], _OUTCOMES).column("outcome")
         truth = map_labels(class_names(column, "outcome", _OUTCOMES), None, self.schema.classes, _OUTCOMES)
         return float(np.mean(self.schema.outcome.as_written(truth) == predicted)) if len(truth) else math.nan

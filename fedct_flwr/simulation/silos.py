@@ -27,8 +27,7 @@ from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
 from fedct_flwr.datasets.values import usual, without_blanks
-from fedct_flwr.learners.build import is_network
-from fedct_flwr.learners.catalog import HeldLearner
+from fedct_flwr.learners.catalog import HeldLearner, is_network, is_plain
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import listed, quoted, suggest
@@ -364,7 +363,7 @@ def given_learner(learner: Any, what: str) -> Given:
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"
         )
-    if not {"get_params", "set_params"} <= {*there}:
+    if is_plain(learner):
         return _as_object(learners.as_estimator(learner), {_top(type(learner))}, deep=False)
     found = _by_path(learner)
     parts = [learner, *(value for value in learner.get_params(deep=True).values() if hasattr(value, "get_params"))]
