@@ -147,6 +147,17 @@ def test_nothing_is_said_of_a_healthy_column(tmp_path: Path, what: str) -> None:
     assert not findings(patients().add("extra", lambda name, row: str(rng.choice(values))).write(tmp_path))
 
 
+@pytest.mark.parametrize(("silos", "code"), [(SILOS, "missing-as-number"), (["essen"], "far-number")])
+def test_a_code_in_one_cell_of_each_table_stands_for_a_missing_value(
+    tmp_path: Path, silos: Sequence[str], code: str
+) -> None:
+    spoiled = patients()
+    for silo in silos:
+        spoiled.some(silo, "age", [7], "999")
+    found = findings(spoiled.write(tmp_path))
+    assert [(each.code, each.column, each.silo) for each in found] == [(code, "age", silo) for silo in silos]
+
+
 NUMBERS = {
     "other-scale": lambda silo, row, value: value * (18 if silo == "essen" else 1),
     "missing-as-number": lambda silo, row, value: 999 if silo == "essen" and not row % 20 else value,

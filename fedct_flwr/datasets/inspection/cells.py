@@ -1,5 +1,6 @@
 """One column of one table as the checks see it: numbers with NaN, or words by number; and a column in all tables."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -228,6 +229,14 @@ class Inspected:
         return Inspected(
             self.name, self.public, {name: cells for name, cells in self.silos.items() if not name.endswith(TESTED)}
         )
+
+    @cached_property
+    def _number_of_tables(self) -> Counter[float]:
+        return Counter(value for cells in self.tables.values() for value in cells.tally[0].tolist())
+
+    def tables_with(self, value: float) -> int:
+        """How many tables hold a number."""
+        return self._number_of_tables[float(value)]
 
     @cached_property
     def _ends_of_others(self) -> dict["SiloName", "Ends"]:

@@ -213,7 +213,9 @@ def _sentinels(column: Inspected, silo: SiloName) -> list[float]:
         most = sum(1 for _ in takewhile(codes.__contains__, map(float, ordered[::-1])))
         positive = sign < 0 and 0 <= smallest < np.inf
         for few in range(most, 0, -1):
-            if _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive):
+            stands_out = _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive)
+            # One cell alone may be a slip of the pen: it counts where other tables hold the same code.
+            if stands_out and (often[-few:].sum() > 1 or column.tables_with(sign * ordered[-1]) > 1):
                 found += (sign * ordered[-few:]).tolist()
                 break
     return sorted(found)
@@ -224,7 +226,7 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
 
     ``alone``: it is enough that they are negative, and the rest is not; numbers are with the opposite sign then.
     """
-    if len(rest) < 2 or often.sum() < 2 or (codes[0] == 0 and (len(rest) < _MANY or often.sum() > there.sum())):
+    if len(rest) < 2 or (codes[0] == 0 and (len(rest) < _MANY or often.sum() > there.sum())):
         return False
     if codes[0] - rest[-1] > rest[-1] - rest[0] or (alone and codes[0] > 0 >= rest[-1]):
         return True
