@@ -50,8 +50,9 @@ class Length(NamedTuple):
 
     def settings(self, algorithm: str) -> dict[str, Any]:
         """Of the run config."""
-        rounds = self.rounds - (0 if algorithm == ALONE else self.warm_up - 1)
-        return {"local-steps": self.steps, "num-server-rounds": rounds, "warm-up-rounds": self.warm_up}
+        warm_up = 1 if algorithm == ALONE else self.warm_up
+        rounds = self.rounds - (warm_up - 1)
+        return {"local-steps": self.steps, "num-server-rounds": rounds, "warm-up-rounds": warm_up}
 
 
 def consensus(method: str, settings: Settings) -> dict[str, float]:

@@ -51,6 +51,7 @@ def test_one_round_that_taught_no_silo_anything_is_said_and_no_other():
     one = log(healthy=5, diseased=5)
     for rows, rounds, told in (([same], one, 1), ([same], [*one, *one], 0), ([same, better], one, 0), ([], one, 0)):
         assert len(list(warnings([Row("a", SAME, row) for row in rows], rounds, None))) == told
+    assert "set student" in next(warnings([Row("a", SAME, same)], one, None, asks_once=True))
 
 
 def test_without_records_the_first_consensus_is_the_measure():

@@ -6,6 +6,7 @@ data: columns with their categories, the classes or the quantity, and the prepro
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -23,6 +24,7 @@ from fedct_flwr.learners.catalog import packages
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.scoring.recalibration import RANKS, Recalibration
+from fedct_flwr.silo import simulated_site, train_alone
 from fedct_flwr.text.printable import logger, suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName, TrainingError
 
@@ -38,16 +40,24 @@ _AT_ONCE: Final = 32
 def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The learner of the silo at ``position`` trained on its private records alone. Raises TrainingError."""
     silo = dataset.silos[position]
-    return _fitted(build_learner(config, dataset, position, silo.private.X), silo.private, silo.groups)
+    return _trained_alone(config, dataset, position, silo.private, silo.groups)
 
 
 def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The same learner trained on all silos' private records, as if none colluded. Raises TrainingError."""
     everything = pool([silo.private for silo in dataset.silos])
-    return _fitted(build_learner(config, dataset, position, everything.X), everything, _all_groups(dataset))
+    return _trained_alone(config, dataset, position, everything, _all_groups(dataset))
 
 
-def _fitted(learner: Learner, records: Examples, groups: Groups | None) -> Learner:
+def _trained_alone(
+    config: RunConfig, dataset: FederatedDataset, position: int, records: Examples, groups: Groups | None
+) -> Learner:
+    """The learner of the silo at ``position``, trained on ``records`` as in the run, but for what others say."""
+    learner = build_learner(config, dataset, position, records.X)
+    if isinstance(learner, Resumable) and "warm-up-rounds" in config.method.used and not config.epochs:
+        site = replace(simulated_site(config, position), learner=learner, private=records, groups=groups)
+        train_alone(site, config.rounds, promised=site.privacy.enabled or config.method.noise_in_shares)
+        return learner
     if isinstance(learner, Choosing):
         learner.choose(records, groups)
     learner.fit(*records)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr import survival
+from fedct_flwr.config.method import methods
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.evaluation.references import References, describe_model, kept_model, methods_of, student
 from fedct_flwr.files import write_atomically
@@ -63,11 +64,12 @@ def judgments(folder: "RunFolder", silos: Sequence[SiloName]) -> dict[SiloName, 
 def who_gained(rows: Sequence[SiloScores], folder: "RunFolder", dataset: "FederatedDataset | None") -> dict[str, Any]:
     """All that there is to say of a run, in words and for programs; also what the report reads."""
     found = judgments(folder, [row.silo for row in rows])
+    asks_once = methods()[folder.settings()["algorithm"]].asks_once
     return {
         **_by_word({row.silo: row.verdict for row in rows if row.verdict}),
         "after_first_round": after_first(found),
         "at_the_end": summary(rows),
-        "warnings": [*warnings(rows, folder.rounds(), dataset), *against_sums(folder, found)],
+        "warnings": [*warnings(rows, folder.rounds(), dataset, asks_once=asks_once), *against_sums(folder, found)],
         "judgments": {silo: facts_of(judgment) for silo, judgment in found.items()},
     }
 
@@ -124,11 +126,16 @@ def distrusts(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warnings(
-    rows: Sequence[SiloScores], rounds: Sequence[Mapping[str, Any]], dataset: "FederatedDataset | None"
+    rows: Sequence[SiloScores],
+    rounds: Sequence[Mapping[str, Any]],
+    dataset: "FederatedDataset | None",
+    *,
+    asks_once: bool = False,
 ) -> Iterator[str]:
     """Warnings for a reader of the scores, a sentence each. ``rounds`` are the round log's lines.
 
-    Shares of classes are held against those of ``dataset``, or against those of the first consensus.
+    ``asks_once``: silos do not learn the labels, whatever the number of rounds. Shares of classes are held against
+    those of ``dataset``, or against those of the first consensus.
     """
     for row in rows:
         if not row.verdict or row.verdict.word != "lost":
@@ -140,8 +147,11 @@ def warnings(
     compared = [row.pooled for row in rows if {"federated", "local"} <= row.pooled.keys()]
     if len(rounds) == 1 and compared and all(pooled["federated"] == pooled["local"] for pooled in compared):
         yield (
-            "the run had one round, after which no silo trains again: each score is that of the silo alone; run two "
-            "rounds or more"
+            "the algorithm asks silos once, and they do not learn its labels: each score is that of the silo alone; "
+            "set student, which does"
+            if asks_once
+            else "the run had one round, after which no silo trains again: each score is that of the silo alone; run "
+            "two rounds or more"
         )
     last = rounds[-1] if rounds else {}
     counts = last.get("class_counts") or {}
@@ -206,7 +216,8 @@ def table(rows: Sequence[SiloScores], config: "RunConfig", folder: "RunFolder", 
     over = f"mean of {counted.pop()}" if len(counted) == 1 and counted != {len(rows)} else "mean"
     result.add_section()
     averages = _cells([means(rows, test, name) for _, test in sections], methods)
-    result.add_row(over, *averages, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
+    sent = round(fmean([row.bytes_sent for row in rows if row.bytes_sent] or [0]))
+    result.add_row(over, *averages, f"{sent:,}", style="bold")
     if not name and ("pooled", "pooled") in sections:
         result.add_section()
         places = [(test, method) for _, test in sections for method in methods]

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
         own_budget,
         settings_digest,
     )
-    from fedct_flwr.silo.simulated import run_folder_of, simulated_context, simulated_silo
+    from fedct_flwr.silo.simulated import run_folder_of, simulated_context, simulated_silo, simulated_site
     from fedct_flwr.silo.simulated_sums import refused_sum, sums_at
     from fedct_flwr.silo.summing import Ready
-    from fedct_flwr.silo.warm_up import warm_up_alone
+    from fedct_flwr.silo.warm_up import train_alone, warm_up_alone
     from fedct_flwr.silo.weights import train_on
 
 __all__ = [
     "Answering", "Judgment", "NoiseAdder", "OwnSilo", "Purse", "Ready", "Release", "account", "account_of",
     "approve_budget", "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of",
     "noisy_counts", "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "refused_sum",
-    "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "sums_at", "together_in", "train_on",
-    "warm_up_alone", "with_noise", "with_numbers", "with_shares",
+    "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "simulated_site", "sums_at",
+    "together_in", "train_alone", "train_on", "warm_up_alone", "with_noise", "with_numbers", "with_shares",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

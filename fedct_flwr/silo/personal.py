@@ -103,7 +103,9 @@ class Personal:
         mine = state.progress if state and state.model_digest == self._context.model_digest else None
         fresh = set_back(learner, mine or None, self._context.model if resumed else None)
         if fresh and isinstance(learner, Resumable):
-            silo.warm_up_alone(self._site, promised=bool(question.instruction.noise or self._context.release))
+            promised = bool(question.instruction.noise or self._context.release)
+            if rounds := silo.warm_up_alone(self._site, promised=promised):
+                logger.info("Silo %s: %s rounds on its own records before its first answer", self._site.silo, rounds)
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)

@@ -15,7 +15,6 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
 from fedct_flwr.learners.safeguard import NetworkSafeguard
-from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
 
 if TYPE_CHECKING:
@@ -33,15 +32,16 @@ _STEPS: Final = 20
 """Minibatches between two looks at least: after fewer, losses hardly differ."""
 
 
-def warm_up_alone(site: "Site", *, promised: bool) -> None:
+def warm_up_alone(site: "Site", *, promised: bool) -> int:
     """Train a site's fresh network on private records alone, before the round that its first answer follows.
 
     With ``auto``, the optimizer then begins again, so silos' networks have taken as many steps and can be stacked.
-    ``promised``: under a guarantee, for which the time must not depend on records. Raises TrainingError.
+    ``promised``: under a guarantee, for which the time must not depend on records. Returns the rounds that early
+    stopping has found, or 0. Raises TrainingError.
     """
     learner, rounds = site.learner, site.settings.warm_up_rounds
     if not isinstance(learner, Resumable):
-        return
+        return 0
     nothing = np.full(len(site.public), ABSTAIN, dtype=LABEL_DTYPE)
 
     def train(records: Examples, times: int) -> None:
@@ -56,7 +56,7 @@ def warm_up_alone(site: "Site", *, promised: bool) -> None:
     if not (decides and isinstance(learner, Averageable) and isinstance(learner, Probabilistic)):
         known = site.safeguard.training if isinstance(site.safeguard, NetworkSafeguard) else site.private
         train(known, (_SET if rounds == AUTO else rounds) - 1)
-        return
+        return 0
     # Worth asking is what says more than how frequent each class is.
     shares = np.bincount(own.y, minlength=site.terms.num_classes) / own.size
     constant = losses(np.tile(shares, (asked.size, 1)), asked.y).mean()
@@ -73,4 +73,18 @@ def warm_up_alone(site: "Site", *, promised: bool) -> None:
             break
     learner.reset()
     learner.set_weights(best)
-    logger.info("Silo %s: %s rounds on its own records before its first answer", site.silo, at * every)
+    return at * every
+
+
+def train_alone(site: "Site", rounds: int, *, promised: bool) -> None:
+    """Train a site's fresh network as its silo does while no consensus reaches it: warm-up, then ``rounds``.
+
+    ``promised`` is that of ``warm_up_alone``. Raises TrainingError.
+    """
+    learner, safeguard = site.learner, site.safeguard
+    assert isinstance(learner, Resumable)  # noqa: S101 - others have no rounds
+    warm_up_alone(site, promised=promised)
+    nothing = np.full(len(site.public), ABSTAIN, dtype=LABEL_DTYPE)
+    first = safeguard.training if isinstance(safeguard, NetworkSafeguard) else site.private
+    for records in [first] + [site.private] * (rounds - 1):
+        learner.advance(records, site.public.X, nothing, 1.0)
