@@ -129,6 +129,7 @@ def _open(
         "classes": terms.classes,
         "silos": roster.silos,
         **({"quantity": terms.quantity} if terms.quantity else {}),
+        **({"given": given} if (given := subject.schema.given) else {}),
         **({"follow_up": follow_up._asdict()} if (follow_up := subject.schema.follow_up) else {}),
     }
     if config.resume:

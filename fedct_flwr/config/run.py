@@ -260,7 +260,7 @@ class RunConfig(SimulatedSilos):
             raise ValueError(f"the roster names {', '.join(map(repr, twice))} more than once")
         if self.roster and len(self.roster) < self.min_silos:
             raise ValueError(f"the roster names {len(self.roster)} silos but min-silos is {self.min_silos}")
-        if self.public_fraction + self.test_fraction >= 1:
+        if self.data not in ("files", MEMORY, STUDY) and self.public_fraction + self.test_fraction >= 1:
             raise ValueError("public-fraction and test-fraction leave no private records: their sum must be below 1")
         if json.loads(self.student_params) and not self.student:
             raise ValueError("student-params are given but no student: name a learner as student, or leave them out")

@@ -37,7 +37,7 @@ from fedct_flwr.datasets.inspection.cells import TESTED, Cells
 from fedct_flwr.datasets.inspection.finding import Redaction, refuse
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import Inspection
-from fedct_flwr.datasets.schema import Column, FollowUp, Schema
+from fedct_flwr.datasets.schema import Column, FollowUp, Schema, as_labels
 from fedct_flwr.datasets.tables import (
     all_classes,
     class_names,
@@ -277,7 +277,8 @@ def _labels(
     if why := next((why for name in classes if (why := fault(name) or formula_fault(name))), None):
         # A label may be a patient's name: it is not quoted.
         raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
-    schema = Schema(classes, columns)
+    given = _as_given(parts, label, named, classes) if config.data == MEMORY else ()
+    schema = Schema(classes, columns, given=given)
     for part, names in zip(parts, named, strict=True):
         if unknown := len(set(names) - set(classes)):
             raise DataError(
@@ -285,6 +286,20 @@ def _labels(
                 "spell labels alike, or take these records out"
             )
     return schema, [encode_labels(names, classes) for names in named]
+
+
+def _as_given(
+    parts: Sequence[_Labeled], label: str, named: Sequence[Sequence[str]], classes: Sequence[str]
+) -> tuple[Any, ...]:
+    """The first label of each class as its table holds it; empty where that is how its name looks, or of many types."""
+    found: dict[str, Any] = {}
+    for part, names in zip(parts, named, strict=True):
+        _, first = np.unique(names, return_index=True)
+        column = part.table.column(label)
+        found = {names[at]: column[int(at)].as_py() for at in first} | found
+    given = tuple(found[name] for name in classes)
+    usual = as_labels(classes).tolist() == [*given] or len({*map(type, given)}) > 1
+    return () if usual or not isinstance(given[0], str | int | float) else given
 
 
 def _groups(parts: Sequence[_Labeled], group: str) -> list[Groups | None]:

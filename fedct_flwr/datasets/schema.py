@@ -32,11 +32,15 @@ class FollowUp(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome that a study predicts: one of several ``classes``, a number called ``quantity``, or time to an event."""
+    """Outcome that a study predicts: one of several ``classes``, a number called ``quantity``, or time to an event.
+
+    ``given`` are the labels of the classes as tables in memory hold them; empty for labels of files.
+    """
 
     classes: tuple[str, ...] = ()
     quantity: str = ""
     follow_up: FollowUp | None = None
+    given: tuple[Any, ...] = ()
 
     @property
     def number(self) -> bool:
@@ -121,32 +125,35 @@ class Outcome:
 
     def as_written(self, answers: Answers) -> NDArray[Any]:
         """Numbers, or names of classes, see ``as_labels``."""
-        return answers if self.number else as_labels([self.classes[label] for label in answers], self.classes)
+        return answers if self.number else self._labels(self.classes[label] for label in answers)
 
     def read(self, cells: Iterable[str]) -> NDArray[Any]:
         """Numbers, NaN for none; or names of classes, None for no label."""
         if self.quantity:
             return np.array([float(cell) if cell else np.nan for cell in cells])
-        return as_labels((cell or None for cell in cells), self.classes)
+        return self._labels(cell or None for cell in cells)
+
+    def _labels(self, names: Iterable[str | None]) -> NDArray[Any]:
+        return as_labels(names, self.classes, self.given)
 
 
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]*")
 
 
-def as_labels(names: Iterable[str | None], classes: Sequence[str] = ()) -> NDArray[Any]:
+def as_labels(names: Iterable[str | None], classes: Sequence[str] = (), given: Sequence[Any] = ()) -> NDArray[Any]:
     """Classes by name as the records' labels are written: whole numbers, truth values, or text.
 
-    ``classes`` are all that a label can be, unless each is among the ``names``.
-
-    None stands for no label.
+    ``classes`` are all that a label can be, unless each is among the ``names``; ``given`` are their labels, where they
+    are known. None stands for no label.
 
     >>> as_labels(["0", "1"]), as_labels(["true", "false"]), as_labels(["ill", None])
     (array([0, 1]), array([ True, False]), array(['ill', None], dtype=object))
     """
     found = list(names)
-    values = _values(classes or sorted({name for name in found if name is not None}))
+    known = dict(zip(classes, given, strict=True)) if given else {}
+    values = known or _values(classes or sorted({name for name in found if name is not None}))
     labels = [None if name is None else values[name] for name in found]
-    return np.array(labels, dtype=object) if None in labels else np.array(labels)
+    return np.array(labels, dtype=object if None in labels else np.array([*values.values()]).dtype)
 
 
 def _values(classes: Sequence[str]) -> dict[str, Any]:
@@ -201,6 +208,8 @@ class Schema:
     """The values that the number may have, where the study says."""
     follow_up: FollowUp | None = None
     """Of a study of time to an event, whose ``classes`` are grades of risk."""
+    given: tuple[Any, ...] = ()
+    """The classes' labels as tables in memory hold them; empty for labels of files."""
 
     def __post_init__(self) -> None:
         """Check the label space."""
@@ -209,7 +218,7 @@ class Schema:
     @property
     def outcome(self) -> Outcome:
         """The predicted outcome."""
-        return Outcome(self.classes, self.quantity, self.follow_up)
+        return Outcome(self.classes, self.quantity, self.follow_up, self.given)
 
     @classmethod
     def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -134,7 +135,7 @@ def untrained(
 
     _check_augment(augment, examples)
     learner = learners.TorchLearner(
-        lambda: make(name, params, **wanted),
+        partial(make, name, params, **wanted),
         num_classes,
         settings.training,
         total_steps=total_steps,

@@ -109,10 +109,15 @@ class TrainedNetwork:
         self.reset()
 
     def reset(self) -> None:
+        usual = torch.get_default_dtype()
         with MAKING, torch.random.fork_rng():
             torch.manual_seed(self._seed)
-            # In single precision, whatever a notebook has set as torch's default.
-            self._network = self._make_network().to(self._device, torch.float32)
+            # In single precision, whatever a notebook has set as torch's default: it would draw other weights.
+            torch.set_default_dtype(torch.float32)
+            try:
+                self._network = self._make_network().to(self._device, torch.float32)
+            finally:
+                torch.set_default_dtype(usual)
         if any(isinstance(weight, UninitializedParameter) for weight in self._network.parameters()):
             raise LearnerError("the network has lazy layers, whose sizes are not known yet: give each layer its sizes")
         if not self._trained:

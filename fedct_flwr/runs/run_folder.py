@@ -189,7 +189,8 @@ class RunFolder:
         facts = self.read_json("config.json")
         times = facts.get("follow_up")
         follow_up = datasets.FollowUp(times["time"], times["event"], tuple(times["horizons"])) if times else None
-        return datasets.Outcome(tuple(facts.get("classes", ())), str(facts.get("quantity", "")), follow_up)
+        classes, given = (tuple(facts.get(name, ())) for name in ("classes", "given"))
+        return datasets.Outcome(classes, str(facts.get("quantity", "")), follow_up, given)
 
     @property
     def models(self) -> Path:

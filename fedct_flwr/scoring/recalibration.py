@@ -120,6 +120,8 @@ _FAR: Final = 30.0
 """A coefficient beyond which there is no maximum: chances separate the classes."""
 _STEPS: Final = 50
 _SMALL: Final = 1e-8
+_LARGEST_CONDITION: Final = 1e10
+"""Logits of floats are below 40, so that of a curvature with a maximum is a thousandth of it."""
 
 
 def intercept_and_slope(happened: NDArray[np.bool_], stated: NDArray[np.float64]) -> tuple[Estimate, Estimate]:
@@ -133,6 +135,7 @@ def intercept_and_slope(happened: NDArray[np.bool_], stated: NDArray[np.float64]
     return intercept, _last_coefficient(both, np.zeros(len(p)), happened) if np.ptp(p) > 0 else UNKNOWN
 
 
+@np.errstate(under="ignore")
 def _last_coefficient(X: NDArray[np.float64], offset: NDArray[np.float64], happened: NDArray[np.bool_]) -> Estimate:
     """The last one of a logistic regression, by Newton's steps, halved where they do not pay."""
     at, step, least = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.inf
@@ -145,10 +148,11 @@ def _last_coefficient(X: NDArray[np.float64], offset: NDArray[np.float64], happe
             at += step
             continue
         least, q = loss, np.exp(z - softplus)
-        try:
-            inverse = np.linalg.inv((X.T * (q * (1 - q))) @ X)
-        except np.linalg.LinAlgError:
+        curvature = (X.T * (q * (1 - q))) @ X
+        # Where one chance's records all had the event, the maximum is at infinity.
+        if not np.linalg.cond(curvature) < _LARGEST_CONDITION:
             break
+        inverse = np.linalg.inv(curvature)
         step = inverse @ (X.T @ (q - happened))
         at -= step
         if np.abs(step).max() <= _SMALL:

@@ -385,7 +385,7 @@ def repeat(
     if is_partition(split := arguments.get("partition")):
         # All seeds are about the same silos.
         label = arguments.get("time") or arguments.get("label", "")
-        silos, public, label = divided(silos, public, label, split, seeds[0])
+        silos, public, label = divided(silos, public, label, arguments.get("group", ""), split, seeds[0])
         arguments |= {} if "time" in arguments else {"label": label}
         del arguments["partition"]
     own = None if run_dir or resume else OwnFolder()

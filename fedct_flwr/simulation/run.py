@@ -223,8 +223,10 @@ class Run(RichRepr):
     def _models(self) -> Iterator[tuple[SiloName, "SiloModel"]]:
         if self._packages is not None:
             check_from_file(self.config.learner_names, self._packages, self.path)
-        judged = evaluation.judgments(self._folder, self.silos)
+        judged, took_part = evaluation.judgments(self._folder, self.silos), self.records[-1]["silos"]
         for position, silo in enumerate(self.dataset.silos):
+            if silo.name not in took_part:
+                continue
             if kept := evaluation.kept_model(self.config, self.dataset, position, self._folder):
                 how = judged[silo.name].recalibration if silo.name in judged else None
                 learned = self.dataset.public.X, silo.private.X

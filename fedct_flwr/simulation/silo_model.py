@@ -16,13 +16,13 @@ from fedct_flwr import datasets, learners, models, survival
 from fedct_flwr.datasets.new_records import encode_new, inspect_new
 from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers, with_signed_times
-from fedct_flwr.runs.scores import Test
+from fedct_flwr.runs.scores import TESTS, Test
 from fedct_flwr.scoring import r_squared_of
 from fedct_flwr.scoring.assessment import Labels, predict
 from fedct_flwr.scoring.intervals import UNKNOWN
 from fedct_flwr.scoring.subgroups import subgroups
-from fedct_flwr.simulation.silos import as_array, named, table_of
-from fedct_flwr.text.printable import listed
+from fedct_flwr.simulation.silos import as_array, labels_of, named, table_of
+from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, Features
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class SiloModel:
     def predict_proba(self, records: Any) -> NDArray[np.float64]:
         """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
         X = self._features(records)
+        if not len(X):
+            return np.zeros((0, len(self.schema.classes)))
         found = models.Recalibrated(self.learner, self.recalibration).probabilities(X, len(self.schema.classes))
         if found is None:
             raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
@@ -85,15 +87,16 @@ class SiloModel:
         if self.schema.follow_up:
             if not isinstance(outcomes, tuple | list) or len(outcomes) != 2:
                 raise DataError("the outcomes are times of follow-up: give a pair (times, events)")
-            pair = np.stack([np.asarray(column, dtype=object) for column in outcomes], axis=1)
+            risk = self.predict(records)
+            pair = np.stack([labels_of(each, len(risk), _RECORDS).astype(object) for each in outcomes], axis=1)
             table = with_signed_times(named(pair, ["times", "events"], _OUTCOMES), "times", "events", _OUTCOMES)
-            times = survival.times_of(numbers(table, "times", _OUTCOMES))
-            return survival.concordance(times, self.predict(records)).value
+            return survival.concordance(survival.times_of(numbers(table, "times", _OUTCOMES)), risk).value
         predicted = self.predict(records)
+        table = named(labels_of(outcomes, len(predicted), _RECORDS)[:, np.newaxis], ["outcome"], _OUTCOMES)
         if self.schema.outcome.number:
-            return r_squared_of(np.asarray(outcomes), predicted)
-        column = named(np.asarray(outcomes, dtype=object)[:, None], ["outcome"], _OUTCOMES).column("outcome")
-        truth = map_labels(class_names(column, "outcome", _OUTCOMES), None, self.schema.classes, _OUTCOMES)
+            return r_squared_of(numbers(table, "outcome", _OUTCOMES), predicted)
+        names = class_names(table.column("outcome"), "outcome", _OUTCOMES)
+        truth = map_labels(names, None, self.schema.classes, _OUTCOMES)
         return float(np.mean(self.schema.outcome.as_written(truth) == predicted)) if len(truth) else math.nan
 
     def chances(self, records: Any, horizons: Sequence[float]) -> NDArray[np.float64]:
@@ -126,7 +129,8 @@ class SiloModel:
             if names != [f"x{number}" for number in range(1, len(names) + 1)]:
                 _tell(f"the array's columns have no names, and are read as {listed(names)}: give a DataFrame")
             if records.dtype.kind in "biuf" and not any(column.categories or column.text for column in columns):
-                return as_array(records)
+                X = as_array(records)
+                return np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else X
             # The positions of categories are no values that a caller knows.
             records = named(records, names, _RECORDS)
         table = table_of(records, _RECORDS)
@@ -148,6 +152,8 @@ def _tell(sentence: str) -> None:
 
 def by_group(run: "Run", column: str, test: Test) -> list[dict[str, Any]]:
     """The lines of ``Run.by_group``. Raises as it does."""
+    if test not in TESTS:
+        raise ConfigError(f"test = {test!r} is no test set: {suggest(test, TESTS)}")
     schema, lines = run.dataset.schema, []
     if schema.follow_up:
         raise DataError("scores by group are of classes and numbers, and this run is of time to an event: use scores")

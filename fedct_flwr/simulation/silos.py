@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from fedct_flwr import datasets, learners
 from fedct_flwr.config.run import MEMORY
 from fedct_flwr.config.settings import check_name
+from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
 from fedct_flwr.datasets.values import usual, without_blanks
@@ -97,12 +99,12 @@ def is_drawn(public: Any) -> "TypeIs[Drawn]":
 
 
 def divided(
-    given: Any, public: Any, label: str, split: "IID | Dirichlet", seed: int
+    given: Any, public: Any, label: str, group: str, split: "IID | Dirichlet", seed: int
 ) -> tuple[dict[str, Any], Any, str]:
     """One table, or all silos' together, divided over made silos; the public table, and the label column.
 
-    Without ``public`` a quarter of the records, drawn at random, is public and loses its labels. Raises ConfigError or
-    DataError.
+    Without ``public`` a quarter of the records, drawn at random, is public and loses its labels. Records of one
+    ``group`` stay together, and count as the first of them. Raises ConfigError or DataError.
     """
     if isinstance(given, str | Path):
         raise ConfigError("partition as an object divides tables: a data set by name takes partition='dirichlet'")
@@ -112,13 +114,21 @@ def divided(
         for name, one in tables.items()
     ]
     table = joined(parts).combine_chunks()
-    if public is None:
-        order = generator(seed, "public").permutation(table.num_rows)
-        chosen, rest = np.split(order, [table.num_rows // 4])
-        public, table = table.take(np.sort(chosen)).drop_columns([column]), table.take(np.sort(rest))
     y = np.unique(np.asarray(table.column(column)).astype(str), return_inverse=True)[1].astype(LABEL_DTYPE)
-    found = split.parts(y, generator(seed, "partition"))
-    return {f"silo-{number}": table.take(part) for number, part in enumerate(found, start=1)}, public, column
+    first = of = units = np.arange(table.num_rows)
+    if group:
+        (of,) = numbered([column_of_groups(table, group, "the table")])
+        first, of = np.unique(of, return_index=True, return_inverse=True)[1:]
+        units = np.arange(len(first))
+
+    def records_of(part: NDArray[np.intp]) -> pa.Table:
+        return table.take(np.flatnonzero(np.isin(of, part)) if group else part)
+
+    if public is None:
+        chosen, rest = np.split(generator(seed, "public").permutation(units), [len(units) // 4])
+        public, units = records_of(np.sort(chosen)).drop_columns([column]), np.sort(rest)
+    found = split.parts(y[first[units]], generator(seed, "partition"))
+    return {f"silo-{number}": records_of(units[part]) for number, part in enumerate(found, start=1)}, public, column
 
 
 def of_data_set(name: str) -> dict[str, Any]:
@@ -184,6 +194,8 @@ def _check_names_of(silos: Mapping[SiloName, Any]) -> None:
         raise DataError("silos is empty: give a table for each silo, by its name")
     for name in silos:
         check_name(str(name))
+        if name != str(name) and str(name) in silos:
+            raise DataError(f"two silos are called {str(name)!r}, one by a number: give each another name")
 
 
 def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
@@ -193,17 +205,23 @@ def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
         return table_of(given, where)
     if len(given) != 2:
         raise DataError(f"{where} is a tuple of {len(given)}: give a DataFrame, or a pair (X, y) of arrays")
-    features, labels = table_of(given[0], where), as_array(given[1])
-    if labels.shape == (features.num_rows, 1):
-        labels = labels[:, 0]
-    if labels.shape != (features.num_rows,):
-        raise DataError(
-            f"{where} has {features.num_rows} records and labels of shape {labels.shape}: give one label for each "
-            "record"
-        )
+    features = table_of(given[0], where)
+    labels = labels_of(given[1], features.num_rows, where)
     if column in features.column_names:
         raise DataError(f"{where} has a column {column!r} and labels of their own: drop one of them")
     return features.append_column(column, _array(labels, f"the labels of {where}"))
+
+
+def labels_of(given: Any, num_records: int, where: str) -> NDArray[Any]:
+    """Labels ``(num_records,)``, which may come as one column. Raises DataError for another shape."""
+    labels = as_array(given)
+    if labels.shape == (num_records, 1):
+        labels = labels[:, 0]
+    if labels.shape != (num_records,):
+        raise DataError(
+            f"{where} has {num_records} records and labels of shape {labels.shape}: give one label for each record"
+        )
+    return labels
 
 
 def table_of(given: Any, where: str) -> pa.Table:
@@ -331,9 +349,10 @@ def learners_of(learner: Any, silos: Sequence[SiloName]) -> tuple[dict[str, Any]
     if not isinstance(learner, Mapping):
         given = given_learner(learner, "learner")
         return {"learner": given.name, "learner-params": json.dumps(given.params)}, _held([given])
+    learner = {str(name): one for name, one in learner.items()}
     for name in learner:
         if name not in silos:
-            raise LearnerError(f"learner names {name!r}, which is no silo: {suggest(str(name), silos)}")
+            raise LearnerError(f"learner names {name!r}, which is no silo: {suggest(name, silos)}")
     if missing := [silo for silo in silos if silo not in learner]:
         raise LearnerError(f"learner names none for silo {missing[0]!r}: give one for each silo, or one for all")
     all_given = [given_learner(learner[silo], f"learner of silo {silo!r}") for silo in silos]
@@ -417,7 +436,7 @@ def _as_object(learner: Any, packages: Iterable[str], *, deep: bool) -> Given:
         digest = f"unnamed-{next(_NUMBERS)}"
     original = copy.deepcopy(learner) if deep else copied(learner)
     name = f"{kind.__module__}.{kind.__qualname__}@{digest}".replace("<", "").replace(">", "").replace(",", "")
-    held = HeldLearner(name, lambda: copy.deepcopy(original) if deep else copied(original), set(packages))
+    held = HeldLearner(name, partial(copy.deepcopy if deep else copied, original), set(packages))
     return Given(name, {}, held)
 
 

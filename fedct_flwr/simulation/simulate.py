@@ -99,13 +99,15 @@ def simulate(
     """
     if engine not in get_args(Engine):
         raise ConfigError(f"unknown engine {engine!r}: {suggest(str(engine), get_args(Engine))}")
+    if not isinstance(group, str):
+        raise ConfigError(f"group is of type {type(group).__name__}: give the name of a column")
     label, of_times = _of_times(label, time, event, algorithm, settings)
     settings = {key: value for key, value in settings.items() if key not in of_times}
     begun = _begun(resume, run_dir)
     if silos is None and begun is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
     if is_partition(split := settings.get("partition")):
-        silos, public, label = divided(silos, public, label, split, seed or 0)
+        silos, public, label = divided(silos, public, label, group, split, seed or 0)
         del settings["partition"]
     data = Data({}) if silos is None else data_of(silos, public, label, tests)
     named = of_times | _settings(settings, rounds=rounds, seed=seed, group=group or None)
@@ -176,13 +178,23 @@ def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:
         if key == "student" and not isinstance(value, str):
             found |= _of_student(value, settings)
         elif key.endswith("-params") and not isinstance(value, str):
-            found[key] = json.dumps(value)
+            found[key] = _as_json(value, name)
         elif isinstance(value, Path):
             # The coordinator of Flower's engine works elsewhere.
             found[key] = str(value.resolve())
         else:
             found[key] = tuple(value) if isinstance(value, list) else value
     return found
+
+
+def _as_json(params: Any, name: str) -> str:
+    """Parameters as JSON, with NumPy's numbers as Python's. Raises ConfigError for what JSON does not have."""
+    try:
+        return json.dumps(params, default=lambda value: value.item())
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(
+            f"{name} hold a value that JSON does not have: give numbers, text and lists, or the learner as an object"
+        ) from None
 
 
 def _of_times(

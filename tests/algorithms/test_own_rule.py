@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -14,6 +15,7 @@ from fedct_flwr.algorithms.fedct import LabelSharing, Plurality
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
 from fedct_flwr.simulation.run import Run
+from fedct_flwr.simulation.silos import divided
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +105,18 @@ def test_one_table_is_divided_and_a_quarter_of_it_is_public() -> None:
     )
     assert [silo.name for silo in again.dataset.silos] == [f"silo-{n}" for n in range(1, 6)]
     assert repeat(2, table(), partition=IID(2), learner="naive-bayes", rounds=1, progress=False).seeds == (0, 1)
+
+
+@pytest.mark.parametrize("split", [IID(3), Dirichlet(1.0, silos=3)])
+def test_records_of_one_patient_stay_together(split: IID | Dirichlet) -> None:
+    X, y = table(200)
+    patients = np.arange(200) % 60
+    frame = pd.DataFrame(X).assign(pid=patients, ill=y)
+    silos, public, _ = divided(frame, None, "ill", "pid", split, 0)
+    parts = [{*part.column("pid").to_pylist()} for part in (public, *silos.values())]
+    assert sum(map(len, parts)) == len(set().union(*parts)) == 60
+    assert sum(part.num_rows for part in (public, *silos.values())) == 200
+    assert len(parts[0]) == 15
 
 
 def test_a_split_that_cannot_be_is_refused() -> None:

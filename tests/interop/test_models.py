@@ -1,17 +1,21 @@
 """A run's models in scikit-learn's tools, and networks under what a notebook may have set in torch."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
 from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import LearnerError
+from fedct_flwr.types import DataError, LearnerError
 
 rng = np.random.default_rng(0)
 SILOS = {name: ((X := rng.normal(size=(80, 3))), np.where(X[:, 0] > 0, "yes", "no")) for name in ("a", "b")}
@@ -28,8 +32,31 @@ def test_a_model_is_a_classifier_for_the_tools_of_scikit_learn() -> None:
     assert model.score(X, y) > 0.8
     assert get_scorer("roc_auc")(model, X, y) > 0.9
     assert permutation_importance(model, X, y, scoring="roc_auc", n_repeats=2).importances_mean.argmax() == 0
-    assert model.predict(X[:0]).tolist() == []
+    assert (model.predict(X[:0]).dtype.kind, model.predict_proba(X[:0]).shape) == ("U", (0, 2))
     assert pickle.loads(pickle.dumps(model)).predict(X).tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize("labels", [("0", "1"), ("9", "10"), ("True", "False"), (1.5, 2.5), (0, 1), (False, True)])
+def test_labels_come_back_as_they_were_given(labels: tuple[Any, Any]) -> None:
+    silos = {name: (X, np.where(X[:, 0] > 0, *labels)) for name, (X, _) in SILOS.items()}
+    found, (X, y) = run("logistic-regression", silos), silos["b"]
+    model = found.models["a"]
+    assert np.mean(model.predict(X) == y) == model.score(X, y) > 0.8
+    assert {*found.consensus.tolist()} - {None} == {*model.classes_.tolist()} == {*labels}
+
+
+def test_a_score_takes_labels_and_masks_as_training_does() -> None:
+    model, (X, y) = run("hist-gradient-boosting").models["a"], SILOS["b"]
+    assert model.score(X, y[:, np.newaxis]) == model.score(X, y)
+    for wrong in (["yes"], y[:40]):
+        with pytest.raises(DataError, match="80 records and labels of shape"):
+            model.score(X, wrong)
+    with pytest.raises(DataError, match="1 record without a label"):
+        model.score(X, np.ma.array(y, mask=np.arange(80) == 3))
+    hidden = X[:, 0] > 0
+    mask = np.stack([hidden, hidden * 0, hidden * 0], axis=1)
+    found = model.predict(np.ma.array(X, mask=mask))
+    assert found.tolist() == model.predict(np.where(mask, np.nan, X)).tolist() != model.predict(X).tolist()
 
 
 def test_a_model_of_a_number_is_a_regressor() -> None:
@@ -37,6 +64,16 @@ def test_a_model_of_a_number_is_a_regressor() -> None:
     model = run("ridge", silos, outcome="number", algorithm="dd").models["a"]
     assert is_regressor(model)
     assert model.score(*silos["b"]) > 0.9
+    with pytest.raises(DataError, match="must hold numbers"):
+        model.score(silos["b"][0], silos["b"][1].astype(str))
+
+
+@pytest.mark.parametrize("learner", ["object", "network"])
+def test_a_run_of_an_object_goes_to_another_process(learner: str, tmp_path: Path) -> None:
+    made = make_pipeline(StandardScaler(), LogisticRegression()) if learner == "object" else "mlp"
+    found = run(made, run_dir=tmp_path / "run")
+    again, X = pickle.loads(pickle.dumps(found)), SILOS["b"][0]
+    assert again.models["a"].predict(X).tolist() == found.models["a"].predict(X).tolist()
 
 
 def network() -> Any:
@@ -59,6 +96,34 @@ def test_what_a_notebook_has_set_in_torch_changes_nothing(state: str) -> None:
         torch.set_default_dtype(torch.float32)
         torch.set_grad_enabled(True)
     assert found.models["a"].score(*SILOS["b"]) > 0.8
+
+
+def test_another_default_of_torch_draws_no_other_weights() -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    try:
+        for kind in (torch.float32, torch.float64):
+            torch.set_default_dtype(kind)
+            learner = run("mlp", local_steps=1).models["a"].learner
+            learner.reset()
+            found.append(np.concatenate([weight.ravel() for weight in learner.weights().values()]))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_array_equal(*found)
+
+
+def test_numpys_errors_end_no_run() -> None:
+    with np.errstate(all="raise"):
+        assert run("naive-bayes").status == "completed"
+
+
+@pytest.mark.parametrize("settings", [{"rounds": 1}, {"rounds": 2, "pseudo_weight": 1e-9}, {"algorithm": "pate"}])
+def test_a_network_that_no_label_reaches_is_one_alone(settings: dict[str, Any]) -> None:
+    # The product of two columns: a network that stops after the rounds of the run has hardly learned it.
+    silos = {name: (X, X[:, 0] * X[:, 1] > 0) for name, (X, _) in SILOS.items()}
+    found = simulate(silos, rng.normal(size=(60, 3)), learner="mlp", progress=False, **settings)
+    assert all(row.pooled["federated"] == row.pooled["local"] for row in found.rows)
+    assert ("the silo alone" in " ".join(found.notes)) is ("pseudo_weight" not in settings)
 
 
 def test_networks_that_cannot_be_trained_are_refused_before_a_round() -> None:

@@ -13,7 +13,7 @@ import pytest
 from fedct_flwr import ConfigError, DataError, datasets, simulate
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, from_tables
-from fedct_flwr.simulation.silos import data_of, table_of
+from fedct_flwr.simulation.silos import data_of, learners_of, table_of
 from tests.sentences import sentence
 
 NUMBERS = np.arange(40.0) % 5
@@ -207,6 +207,13 @@ def test_tests_that_name_no_silos() -> None:
     table = frame(6, "x", range, truth)
     with pytest.raises(ConfigError, match="tests is of type DataFrame: give test tables by the names of silos"):
         data_of({"north": table, "south": table}, frame(4, "x", range), "ill", table)  # type: ignore[arg-type]
+
+
+def test_two_silos_of_one_name_are_refused_and_numbers_are_names() -> None:
+    table, public = frame(6, "x", range, truth), frame(4, "x", range)
+    with pytest.raises(DataError, match="two silos are called '1'"):
+        data_of({1: table, "1": table}, public, "ill")  # type: ignore[dict-item]
+    assert learners_of({1: "naive-bayes", 2: "lda"}, ["1", "2"])[0]["learner"] == ["naive-bayes", "lda"]
 
 
 def test_columns_of_the_same_name() -> None:

@@ -284,6 +284,9 @@ def test_calibration_is_unknown_where_nothing_can_be_told() -> None:
     assert (separated[0].value, math.isnan(separated[1].value)) == (pytest.approx(0), True)
     assert math.isnan(intercept_and_slope(np.array([False, True] * 5), np.full(10, 0.3))[1].value)
     assert all(math.isnan(each.value) for each in intercept_and_slope(np.ones(4, np.bool_), np.full(4, 0.3)))
+    # All records with the higher chance had the event: the maximum is at infinity.
+    half = intercept_and_slope(np.array([False, True] * 4 + [True] * 4), np.repeat([0.01, 0.99], [8, 4]))
+    assert math.isnan(half[1].value)
 
 
 def test_groups_of_few_events_are_together_and_gaps_are_to_all_others() -> None:
