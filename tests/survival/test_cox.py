@@ -105,7 +105,7 @@ def _ranking(size: int = 80, seed: int = 0) -> tuple[np.ndarray, Times, OwnRanki
 
 
 def test_signed_times_keep_events_also_at_time_zero() -> None:
-    times = Times(np.array([0.0, 0.0, 3.0]), np.array([True, False, False]))
+    times = Times(np.array([0.0, 0.0, 3.0, -0.0, -0.0]), np.array([True, False, False, True, False]))
     back = times_of(times.signed)
     assert back.time.tolist() == times.time.tolist()
     assert back.event.tolist() == times.event.tolist()
