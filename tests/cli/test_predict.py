@@ -98,13 +98,25 @@ SOUND = np.random.default_rng(1).integers(20, 80, 60)
     [
         (SOUND, ""),
         (SOUND[:1], ""),
+        ([""] * 60, "column-missing:age"),
+        ([""], ""),
         (SOUND * 12, "other-scale:age"),
         (SOUND / 12, "other-scale:age"),
         (np.where(np.arange(60) % 9 == 0, -999, SOUND), "missing-as-number:age"),
         (np.array([-999]), "far-number:age"),
         (SOUND[:3] * 12, "far-number:age"),
     ],
-    ids=["sound", "one", "months", "decades", "placeholders", "a placeholder", "three in months"],
+    ids=[
+        "sound",
+        "one",
+        "empty",
+        "one without",
+        "months",
+        "decades",
+        "placeholders",
+        "a placeholder",
+        "three in months",
+    ],
 )
 def test_numbers_apart_from_what_the_model_has_learned_from_are_said(
     fedct: Fedct, model: Path, tmp_path: Path, ages: Any, code: str

@@ -132,6 +132,14 @@ def test_findings_are_said_as_one_only_if_they_say_the_same_of_places() -> None:
     assert [each.message for each in gathered(given)] == expected
 
 
+@pytest.mark.parametrize(("known", "said"), [(50, True), (1, False)])
+def test_a_table_may_lack_what_others_hardly_have(known: int, said: bool) -> None:
+    """Of a value in one of a hundred records, thirty may have none."""
+    public = pa.table({"x": pa.array([7.0] * known + [None] * (100 - known))})
+    found = inspect_tables(public, {"a": pa.table({"x": pa.nulls(30), "ill": ["yes", "no"] * 15})}, "ill").findings
+    assert [each.name for each in found if each.code == "column-missing"] == (["column-missing:x"] if said else [])
+
+
 HEALTHY_COLUMNS = {
     "grades as words and numbers": ["1", "2", "3", "4a", "4b"],
     "codes of diseases": [f"{letter}{number:02}" for letter in "IJK" for number in range(12)],

@@ -24,6 +24,8 @@ from fedct_flwr.datasets.inspection.finding import Finding, Redaction
 from fedct_flwr.types import SiloName
 
 _CODES: Final = frozenset(MISSING_CODES)
+_CHANCE: Final = 0.001
+"""Chance below which a finding is no accident."""
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # A value below the limit of detection, or above a scale.
@@ -155,12 +157,27 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, redaction: Re
     cells = sum(values.values())
     # The chance that one more public value would be a new one, by the values that occur once (Good 1953).
     chance = (sum(number == 1 for number in public.counts.values()) + 1) / (public.valid + 1)
-    if cells > 0.05 * own.valid and bdtrc(cells - 1, own.valid, chance) <= 0.001:
+    if cells > 0.05 * own.valid and bdtrc(cells - 1, own.valid, chance) <= _CHANCE:
         share = redaction.share(cells, own.valid)
         what = f"has values that the public set does not have, in {share}{redaction.values(values)}"
         fix = f"write them as the public set does{redaction.values(public.counts)}, or {redaction.leave_out}"
         make = redaction.refused if cells >= 0.95 * own.valid else redaction.finding
         yield make("unknown-values", name, silo, what, fix)
+
+
+def empty(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
+    """Tables without any value where others have some, beyond chance (0.1%). Text needs a public set with values."""
+    records, valid = (sum(getattr(cells, of) for cells in column.tables.values()) for of in ("records", "valid"))
+    is_text = any(cells.kind is CellKind.TEXT for cells in column.tables.values())
+    for silo, cells in column.tables.items():
+        # The chance of one more missing cell, by those of all other tables.
+        chance = (records - cells.records - valid + 1) / (records - cells.records + 1)
+        if cells.kind is CellKind.NOTHING and valid and chance**cells.records <= _CHANCE:
+            what, fix = "has no value, and values in other tables", f"export it again, or {redaction.leave_out}"
+            if is_text and not silo:
+                yield redaction.refused("column-missing", column.name, silo, what, fix, lifted=False)
+            else:
+                yield redaction.finding("column-missing", column.name, silo, what, fix)
 
 
 def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
