@@ -106,7 +106,7 @@ def chances_of(description: ModelDescription) -> str:
 
 
 def _as_read(path: Path, records: Unlabeled, typed: Schema | None) -> pa.Table:
-    """The file's table to the letter, without empty lines at its end; columns of a ``typed`` model as they were read."""
+    """The file's table to the letter, without empty lines at its end; columns of a ``typed`` model as they are read."""
     if path.is_dir():
         return records.table
     table = as_written(path).slice(0, len(records.names))
