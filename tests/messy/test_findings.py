@@ -140,6 +140,15 @@ def test_a_table_may_lack_what_others_hardly_have(known: int, said: bool) -> Non
     assert [each.name for each in found if each.code == "column-missing"] == (["column-missing:x"] if said else [])
 
 
+@pytest.mark.parametrize("spoil", [lambda row: row, lambda row: row - row % 2, lambda row: (row * 7) % 100])
+def test_amounts_that_one_table_has_in_another_order_or_twice_are_no_index(spoil: Callable[[int], int]) -> None:
+    amounts = pa.table({"cost": [100 + 3 * row for row in range(50)]})
+    silo = pa.table(
+        {"cost": [200 + 3 * (spoil(row) if row < 49 else 1) for row in range(50)], "ill": ["yes", "no"] * 25}
+    )
+    assert "index-column" not in [each.code for each in inspect_tables(amounts, {"a": silo}, "ill").findings]
+
+
 HEALTHY_COLUMNS = {
     "grades as words and numbers": ["1", "2", "3", "4a", "4b"],
     "codes of diseases": [f"{letter}{number:02}" for letter in "IJK" for number in range(12)],

@@ -58,7 +58,7 @@ def of_public(
             else redaction.leave_out
         )
         yield redaction.refused("one-per-record", name, "", f"{what} have", fix)
-    elif cells.kind is CellKind.NUMBERS and name not in dated and _numbers_rows(cells, name):
+    elif cells.kind is CellKind.NUMBERS and name not in dated and _numbers_rows(column, cells):
         several = cells.distinct < cells.records
         what = f"{'' if name.strip() else 'without a name '}numbers the {'patients' if several else 'records'}"
         fix = f"{'name it as group, or ' * several}{redaction.leave_out}"
@@ -81,15 +81,24 @@ def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator
         yield from _unknown(public, own, name, silo, redaction)
 
 
-def _numbers_rows(cells: Cells, name: str) -> bool:
+def _numbers_rows(column: Inspected, cells: Cells) -> bool:
+    """Whether public numbers count records or patients; with gaps, if they go up or down in each silo's table, too."""
     if not cells.valid == cells.records >= FEWEST or (cells.ordered % 1).any():
         return False
     # Consecutive records of one patient share a number. A few numbers in order may be a sorted column. No false alarm
-    # on 276 columns of the tables of ``benchmarks.false_alarms``, as they are or sorted.
-    numbers, all_differ = np.asarray(cells.numbers), cells.distinct == cells.records
-    counts = bool(numbers[0] in (0, 1) and np.isin(np.diff(numbers), (0, 1)).all())
-    many = cells.distinct >= max(_MANY, cells.records / _MANY)
-    return (counts and (all_differ or many)) or (all_differ and bool(_UNNAMED.fullmatch(name)))
+    # on 255 columns of the tables of ``benchmarks.false_alarms``, as they are or sorted by another one.
+    numbers, steps = np.asarray(cells.numbers), np.diff(cells.numbers)
+    if cells.distinct < cells.records:
+        many = cells.distinct >= max(_MANY, cells.records / _MANY)
+        return bool(many and numbers[0] in (0, 1) and np.isin(steps, (0, 1)).all())
+    ordered = bool(column.silos) and all(_in_order(own) for own in column.tables.values())
+    return bool(ordered or (steps == 1).all() or _UNNAMED.fullmatch(column.name))
+
+
+def _in_order(cells: Cells) -> bool:
+    """Whether no number repeats, and each is larger than the one before, or each smaller."""
+    steps = np.diff(cells.numbers)
+    return cells.kind is CellKind.NUMBERS and bool((steps > 0).all() or (steps < 0).all())
 
 
 def _number_or_date(cells: Cells, name: str, redaction: Redaction) -> Finding | None:
