@@ -149,6 +149,15 @@ def test_amounts_that_one_table_has_in_another_order_or_twice_are_no_index(spoil
     assert "index-column" not in [each.code for each in inspect_tables(amounts, {"a": silo}, "ill").findings]
 
 
+@pytest.mark.parametrize(("word", "said"), [("NA", True), ("nan", True), ("Na", False)])
+def test_a_word_that_a_file_cannot_hold_is_said_where_cells_are_missing(word: str, said: bool) -> None:
+    public = pa.table({"salt": [word, "K", "Cl"] * 20})
+    silo = pa.table({"salt": pa.array([None, "K", "Cl"] * 20), "ill": ["yes", "no"] * 30})
+    for words in (Redaction(), Redaction(private=True)):
+        found = inspect_tables(public, {"a": silo}, "ill", words=words).findings
+        assert [each.silo for each in found if each.code == "missing-as-number"] == (["a"] if said else [])
+
+
 HEALTHY_COLUMNS = {
     "grades as words and numbers": ["1", "2", "3", "4a", "4b"],
     "codes of diseases": [f"{letter}{number:02}" for letter in "IJK" for number in range(12)],

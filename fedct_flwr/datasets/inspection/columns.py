@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
+from fedct_flwr.datasets.delimited import EMPTY
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
     MISSING_CODES,
@@ -21,6 +22,7 @@ from fedct_flwr.datasets.inspection.cells import (
     are_dates,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
 _CODES: Final = frozenset(MISSING_CODES)
@@ -187,6 +189,18 @@ def empty(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
                 yield redaction.refused("column-missing", column.name, silo, what, fix, lifted=False)
             else:
                 yield redaction.finding("column-missing", column.name, silo, what, fix)
+
+
+def lost(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
+    """Text columns with missing cells where another table has a word that CSV and Excel files cannot have, as 'NA'."""
+    words = {word for cells in column.tables.values() if cells.words for word in EMPTY if word in cells.counts}
+    for silo, cells in column.tables.items():
+        if cells.kind is CellKind.TEXT and cells.valid < cells.records and (others := words - cells.counts.keys()):
+            what = f"has missing cells, and {quoted(min(others))} is a value in another table"
+            fix = (
+                "if they are that, write a longer word in all tables; if nothing is known, leave the cells empty there"
+            )
+            yield redaction.finding("missing-as-number", column.name, silo, what, fix)
 
 
 def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
