@@ -13,9 +13,11 @@ from rich.table import Table
 from fedct_flwr.cli.output import Json, Output, check_new
 from fedct_flwr.cli.predict import Accept, Model, Silo, chances_of, chosen_model, run_and_data, say_findings
 from fedct_flwr.cli.run_options import Package
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.new_records import read_unlabeled
+from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers
-from fedct_flwr.datasets.values import no_column
+from fedct_flwr.datasets.values import as_names, no_column
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.loading import recalibrated
@@ -64,7 +66,7 @@ def evaluate(
         schema, chances = found.schema, chances_of(found.description)
     if by and by not in table.column_names:
         raise no_column(path, by, table.column_names)
-    of = ["missing" if value is None else str(value) for value in table.column(by).to_pylist()] if by else []
+    of = ["missing" if name is None else name for name in _names(path, by)] if by else []
     labels = Labels(len(schema.classes), schema.positive(positive))
     scored = subgroups(test, Predicted(answers, probabilities), of, labels)
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
@@ -147,6 +149,13 @@ def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | No
         return Examples(records.X, numbers(table, label, path)), table
     names = class_names(table.column(label), label, path)
     return Examples(records.X, map_labels(names, None, schema.classes, path)), table
+
+
+def _names(path: Path, column: str) -> list[str | None]:
+    """The values of a column as names: 01 is not 1, and 1.0 is."""
+    table = read_table(path, [column], TableSettings.of_folder(path.parent).of(path.name))
+    found: list[str | None] = as_names(table.column(column), f"column {quoted(column)} of {path}").to_pylist()
+    return found
 
 
 def _shown(found: Estimate, sign: str = "") -> str:

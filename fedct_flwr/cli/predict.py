@@ -79,7 +79,7 @@ def predict(
     probabilities = np.concatenate(known) if known else None
     names, added = columns_of(probabilities, schema, len(labels), as_text=not json_)
     header = ["predicted", *names]
-    before = records.table if json_ else _as_read(data, records)
+    before = _as_read(data, records, schema if json_ else None)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
     if names and chances == RANKS:
@@ -105,9 +105,14 @@ def chances_of(description: ModelDescription) -> str:
     return description.recalibration.words if description.recalibration else RANKS
 
 
-def _as_read(path: Path, records: Unlabeled) -> pa.Table:
-    """The file's table, from a CSV file to the letter, without empty lines at its end."""
-    return records.table if path.is_dir() else as_written(path).slice(0, len(records.names))
+def _as_read(path: Path, records: Unlabeled, typed: Schema | None) -> pa.Table:
+    """The file's table to the letter, without empty lines at its end; columns of a ``typed`` model as they are read."""
+    if path.is_dir():
+        return records.table
+    table = as_written(path).slice(0, len(records.names))
+    for column in typed.columns if typed else ():
+        table = table.set_column(table.column_names.index(column.name), column.name, records.table.column(column.name))
+    return table
 
 
 def export(

@@ -94,7 +94,7 @@ class TableForm(Settings):
     dates: Annotated[str, AfterValidator(_form_of_dates)] = ""
     """Form of dates, as in strptime ('%d.%m.%Y'): such columns become numbers, days since 1970; empty: refused."""
     missing: Annotated[Names, BeforeValidator(_as_written)] = ()
-    """Cells that mean a missing value, besides the empty one."""
+    """Cells that mean a missing value, besides empty ones and, in CSV and Excel files, words such as NA and null."""
     leave_out: Names = ()
     """Columns that are not used."""
 

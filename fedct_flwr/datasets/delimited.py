@@ -20,6 +20,8 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError
 
+EMPTY: Final = tuple(pyarrow.csv.ConvertOptions().null_values)
+"""Cells of CSV and Excel files that are always missing: nothing, and words such as NA and null."""
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "upright strokes"}
 _SAMPLE: Final = 1_000_000
 _LONGEST_HEADER: Final = 1 << 24
@@ -211,7 +213,7 @@ def parse(
     """The table in a stream of CSV. Raises whatever pyarrow does."""
     convert = pyarrow.csv.ConvertOptions(
         strings_can_be_null=not to_the_letter,
-        null_values=[*pyarrow.csv.ConvertOptions().null_values, *tables.missing],
+        null_values=[*EMPTY, *tables.missing],
         decimal_point=tables.decimal,
         column_types=dict.fromkeys(text, pa.string()),
     )

@@ -40,11 +40,12 @@ _DIGITS: Final = 8
 _LARGEST: Final = 2.0**53
 
 
-def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.Table:
+def read_excel(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
     """The table on the sheet that ``tables`` names, or on the first that holds anything.
 
-    Its first row with contents is the header. Errors such as #DIV/0! are missing values. Raises DataError, which quotes
-    no record, and ConfigError where python-calamine is not installed.
+    Its first row with contents is the header. Errors such as #DIV/0! are missing values. With ``text`` None all columns
+    are text, and no cell is missing. Raises DataError, which quotes no record, and ConfigError where python-calamine is
+    not installed.
     """
     with _workbook(path) as book:
         sheet = _sheet(book, path, tables)
@@ -52,11 +53,11 @@ def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.T
     if not rows:
         raise DataError(f"cannot read {path}: its sheet {quoted(sheet.name)} is empty")
     _check_merged(sheet, path, rows)
-    data = _as_csv([row for row in rows if row], tables).encode()
+    rows = [row for row in rows if row]
+    data, form = _as_csv(rows, tables).encode(), tables.model_copy(update={"encoding": "utf-8"})
+    names = [_written(value, tables) for value in rows[0]] if text is None else text
     try:
-        return parse(
-            io.BytesIO(data), text, tables.model_copy(update={"encoding": "utf-8"}), Look(_SEPARATOR, len(data))
-        )
+        return parse(io.BytesIO(data), names, form, Look(_SEPARATOR, len(data)), to_the_letter=text is None)
     except (pa.ArrowException, ValueError):
         raise DataError(f"cannot read {path}: its sheet {quoted(sheet.name)} is no table with a header") from None
 

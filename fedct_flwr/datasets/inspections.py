@@ -177,8 +177,10 @@ def inspect_records(
         mapping=data.mapping,
         words=words,
     )
-    findings = _for_silo(found.findings) + (datasets.said_of_opt_out(records, silo, words) if data.opt_out else [])
-    findings += _differing(records, silo)
+    lacking = [*_differing(records, silo)]
+    known = {(each.code, each.column) for each in lacking}
+    findings = [each for each in _for_silo(found.findings) if (each.code, each.column) not in known]
+    findings += [*(datasets.said_of_opt_out(records, silo, words) if data.opt_out else []), *lacking]
     columns = study.schema.columns
     if not found.refused and {column.name for column in columns} <= {*records.column_names}:
         X = encode(records.select([column.name for column in columns]), columns, data.source)

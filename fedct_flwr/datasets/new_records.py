@@ -13,7 +13,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection.cells import FEWEST, CellKind, Cells, Inspected
-from fedct_flwr.datasets.inspection.columns import of_silo, suspicious
+from fedct_flwr.datasets.inspection.columns import empty, of_silo, suspicious
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, refuse, with_accepted
 from fedct_flwr.datasets.inspection.table_one import row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
@@ -114,6 +114,9 @@ def _apart(
     of 2,216 columns, next to a placeholder that is in the data (24 times). Of ten records or fewer: 2 of 3,324, and 5.
     """
     own = new.silos[_NEW]
+    if own.records >= FEWEST:
+        public = Cells.of_numbers(np.array(learned)) if learned else new.public
+        yield from empty(Inspected(new.name, public, new.silos), redaction)
     if learned and own.kind is CellKind.NUMBERS:
         # Few records are looked at among those that are known.
         among = learned if own.valid < FEWEST else ()

@@ -1,5 +1,6 @@
 """Tables in Parquet files, whose sizes are bounded before anything is read."""
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,8 @@ from fedct_flwr.datasets.delimited import (
     KindError,
     most_unpacked,
 )
+from fedct_flwr.datasets.values import as_names, is_number
+from fedct_flwr.text.printable import quoted
 
 _MOST_CELLS: Final = 1 << 24
 """Most cells in a file of any size. Each takes 8 bytes of memory."""
@@ -24,7 +27,7 @@ _TEXTS: Final = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """The whole table. Raises DataError, which quotes no record.
+    """The whole table; categories are text, also those of numbers. Raises DataError, which quotes no record.
 
     Parquet writes a value that repeats once, so 14 kB hold 5 GB of text: few rows are read at a time, up to a limit.
     """
@@ -33,7 +36,12 @@ def read_parquet(path: Path) -> pa.Table:
         _check_account(about, path)
         written = pyarrow.parquet.read_schema(path)
         schema = pa.schema([field.with_type(_plain(field.type)) for field in written], written.metadata)
-        return pa.Table.from_batches(_checked(path, schema), schema).combine_chunks()
+        categories = _categories(about)
+        table = pa.Table.from_batches(_checked(path, schema), schema).combine_chunks()
+        for at, name in enumerate(table.column_names):
+            if name in categories and is_number(schema.types[at]):
+                table = table.set_column(at, name, as_names(table.column(at), f"column {quoted(name)} of {path}"))
+        return table
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 
@@ -67,6 +75,13 @@ def _check_account(about: pyarrow.parquet.FileMetaData, path: Path) -> None:
 def _columns(about: pyarrow.parquet.FileMetaData) -> Iterator[pyarrow.parquet.ColumnChunkMetaData]:
     for group in map(about.row_group, range(about.num_row_groups)):
         yield from map(group.column, range(group.num_columns))
+
+
+def _categories(about: pyarrow.parquet.FileMetaData) -> set[str]:
+    """Columns that were categories where the file was written; Parquet itself keeps that of text alone."""
+    written = base64.b64decode((about.metadata or {}).get(b"ARROW:schema", b""))
+    fields = pa.ipc.read_schema(pa.py_buffer(written)) if written else ()
+    return {field.name for field in fields if pa.types.is_dictionary(field.type)}
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -89,11 +89,11 @@ def _is_there(name: str, values: pa.ChunkedArray) -> bool:
 
 
 def _read(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
-    """The table as its file has it; the columns named in ``text`` are text, None: all of a CSV file are."""
+    """The table as its file has it; the columns named in ``text`` are text, None: all but of a Parquet file."""
     _check_regular(path)
     ending = path.name.lower()
     if ending.endswith(".xlsx"):
-        return datasets.read_excel(path, text or (), tables)
+        return datasets.read_excel(path, text, tables)
     if not ending.endswith(".parquet"):
         return read_delimited(path, text, tables)
     # Before reading: a table with columns of the same name cannot be read.
@@ -161,7 +161,7 @@ def read_as_text(path: Path, tables: TableSettings) -> pa.Table:
 
 
 def as_written(path: Path) -> pa.Table:
-    """A file's table with all of its columns, in CSV files as text to the letter; ``data.toml`` next to it tells how.
+    """A file's table with all of its columns, as text to the letter but in Parquet; ``data.toml`` next to it tells how.
 
     Raises DataError like ``read_table``.
     """

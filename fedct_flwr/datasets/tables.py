@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr import survival
+from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.schema import Column, check_names
 from fedct_flwr.datasets.values import LARGEST, NUMBER, is_number, is_text, no_column, usual
 from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
@@ -128,6 +129,8 @@ def with_signed_times(table: pa.Table, time: str, event: str, path: object) -> p
     """The table with signed times (``survival.times``) instead of times and events. Raises DataError."""
     if event not in table.column_names:
         raise no_column(path, event, table.column_names, "event column")
+    if time in dated(table):
+        raise DataError(f"{quoted(time)} of {path} holds dates: subtract the date on which each record's time begins")
     place, held = table.column_names.index(event), table.column(event).type
     if not is_number(held):
         raise DataError(f"{quoted(event)} of {path} holds {quoted(str(held))}: {survival.EVENTS}")

@@ -43,12 +43,16 @@ def without_blanks(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column in the type that pyarrow can compute with, of those that hold the same: dictionaries, halves, views."""
+    """A column in the type that pyarrow can compute with, of those that hold the same: dictionaries, halves, views.
+
+    Numbers that a table has as categories are names: text, see ``as_names``.
+    """
     kind = values.type
     if pa.types.is_dictionary(kind):
         # pyarrow has no way from a dictionary of views, which polars makes, to its values.
         held = pa.string() if pa.types.is_string_view(kind.value_type) else kind.value_type
-        return usual(values.cast(pa.dictionary(kind.index_type, held)).cast(held))
+        found = usual(values.cast(pa.dictionary(kind.index_type, held)).cast(held))
+        return as_names(found, "a column of categories") if is_number(found.type) else found
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     return values.cast(pa.string()) if pa.types.is_string_view(kind) else values

@@ -236,10 +236,6 @@ class SklearnLearner:
     def to_bytes(self) -> bytes:
         """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
         try:
-            kinds = [type(self._template), *map(type, self._template.get_params(deep=True).values())]
-            names = [one.__qualname__ for one in kinds] + [one.__qualname__ for one in functions_in(self._template)]
-            if any("<" in name for name in names):
-                raise ValueError("it holds a lambda, or what is defined within a function")
             if self._single:
                 raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
             return learners.dumps(self._pipeline)

@@ -11,7 +11,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Collection, Iterator
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from sklearn.base import BaseEstimator
@@ -39,7 +39,7 @@ def skops_io() -> ModuleType:
 
 
 def dumps(model: Any) -> bytes:
-    """The bytes of ``skops.io.dumps``, but for blanks. Raises like that."""
+    """The bytes of ``skops.io.dumps``, but for blanks. Raises like that, and ValueError for what no name leads to."""
     skops_io()
     import skops
     from skops.io._utils import SaveContext, get_state
@@ -49,6 +49,9 @@ def dumps(model: Any) -> bytes:
         context = SaveContext(zip_file=file)
         # Whole objects stay alive meanwhile: skops knows them by where they are in memory.
         schema = {**get_state(model, context), "protocol": context.protocol, "_skops_version": skops.__version__}
+        kinds = {each if isinstance(each, type | FunctionType) else type(each) for each in context.memo.values()}
+        if any("<" in kind.__qualname__ for kind in kinds):
+            raise ValueError("it holds a lambda, or what is defined within a function")
         file.writestr("schema.json", json.dumps(schema))
     return content.getvalue()
 

@@ -6,14 +6,14 @@ from fedct_flwr import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.survival.cox import RidgeCox
-    from fedct_flwr.survival.measures import concordance
+    from fedct_flwr.survival.measures import concordance, excess
     from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
     from fedct_flwr.survival.scores import GRADE_NAMES, assess_times
     from fedct_flwr.survival.times import EVENTS, Times, check_can_rank, follow_up, times_of, usual_horizon
 
 __all__ = [
     "EVENTS", "GRADE_NAMES", "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank",
-    "concordance", "follow_up", "times_of", "usual_horizon",
+    "concordance", "excess", "follow_up", "times_of", "usual_horizon",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

@@ -92,6 +92,19 @@ def kaplan_meier(times: Times) -> Curve:
     return Curve(steps, share, at_risk)
 
 
+def excess(times: Times) -> _Floats:
+    """Nelson and Aalen's cumulative hazard at each record's time, less its event ``(n,)``: the later, the larger.
+
+    The negative martingale residuals of the model without columns: also of records that are followed up shortly, the
+    mean is 0 (T. Therneau, P. Grambsch, T. Fleming, Biometrika 77, 1990).
+    """
+    steps, count = np.unique(times.time[times.event], return_counts=True)
+    at_risk = len(times.time) - np.searchsorted(np.sort(times.time), steps, side="left")
+    hazard = np.append(0.0, np.cumsum(count / np.maximum(at_risk, 1)))
+    found: _Floats = hazard[np.searchsorted(steps, times.time, side="right")] - times.event
+    return found
+
+
 def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: float) -> dict[str, Estimate]:
     """AUC of ``risk`` and, of the ``chance`` of an event up to the horizon, Brier score and observed minus stated.
 

@@ -26,7 +26,9 @@ class Times(NamedTuple):
     @property
     def signed(self) -> NDArray[np.float64]:
         """One number for each record."""
-        return np.where(self.event, self.time, -self.time)
+        # An exported zero may be -0.0, and would turn an event at the start into a censored record.
+        time = np.abs(self.time)
+        return np.where(self.event, time, -time)
 
 
 def times_of(y: NDArray[Any]) -> Times:

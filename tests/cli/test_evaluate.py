@@ -75,6 +75,21 @@ def test_scores_by_group_and_gaps(fedct: Fedct, model: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("codes", "ending", "names"),
+    [(["01", "1"], "csv", ["01", "1"]), (["01", "1"], "xlsx", ["01", "1"]), ([1.0, 2.0], "parquet", ["1", "2"])],
+)
+def test_groups_are_names_and_no_numbers(
+    fedct: Fedct, tmp_path: Path, codes: list[Any], ending: str, names: list[str]
+) -> None:
+    table = patients(code=np.where(np.arange(200) % 2, *codes))
+    write = {"csv": table.to_csv, "xlsx": table.to_excel, "parquet": table.to_parquet}[ending]
+    write(tmp_path / f"own.{ending}", index=False)
+    model = make(tmp_path / "m.skops", "logistic-regression")
+    document = json.loads(fedct("evaluate", tmp_path / f"own.{ending}", "--model", model, "--by", "code", "--json").out)
+    assert [(group["group"], group["n"]) for group in document["groups"]][1:] == [(name, 100) for name in names]
+
+
+@pytest.mark.parametrize(
     ("changed", "more", "code"),
     [
         ({"label": "ill"}, (), DataError),

@@ -2,10 +2,12 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pytest
 
 from fedct_flwr.config.learner import LearnerSettings
@@ -73,6 +75,21 @@ def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, m
     assert [row[4:] for row in (said[1], said[3])] == [["well", "1", "0"], ["ill", "0", "1"]]
 
 
+def test_columns_of_others_come_out_to_the_letter_in_json_and_from_excel_too(
+    fedct: Fedct, model: Path, records: Path, tmp_path: Path
+) -> None:
+    document = json.loads(fedct("predict", records, "--model", model, "--json").out)
+    assert [each["patient"] for each in document["records"]] == ["007", "008", "009"]
+    assert [each["age"] for each in document["records"]] == [30, None, 70], "a column of the model holds numbers"
+    assert document["records"][1]["note"] == "NA"
+    book = openpyxl.Workbook()
+    for row in rows(RECORDS):
+        book.active.append([int(cell) if cell in ("30", "70") else cell for cell in row])
+    book.save(tmp_path / "new.xlsx")
+    outcome = fedct("predict", tmp_path / "new.xlsx", "--model", model)
+    assert [row[:4] for row in rows(outcome.out)] == rows(RECORDS)
+
+
 SOUND = np.random.default_rng(1).integers(20, 80, 60)
 
 
@@ -81,13 +98,25 @@ SOUND = np.random.default_rng(1).integers(20, 80, 60)
     [
         (SOUND, ""),
         (SOUND[:1], ""),
+        ([""] * 60, "column-missing:age"),
+        ([""], ""),
         (SOUND * 12, "other-scale:age"),
         (SOUND / 12, "other-scale:age"),
         (np.where(np.arange(60) % 9 == 0, -999, SOUND), "missing-as-number:age"),
         (np.array([-999]), "far-number:age"),
         (SOUND[:3] * 12, "far-number:age"),
     ],
-    ids=["sound", "one", "months", "decades", "placeholders", "a placeholder", "three in months"],
+    ids=[
+        "sound",
+        "one",
+        "empty",
+        "one without",
+        "months",
+        "decades",
+        "placeholders",
+        "a placeholder",
+        "three in months",
+    ],
 )
 def test_numbers_apart_from_what_the_model_has_learned_from_are_said(
     fedct: Fedct, model: Path, tmp_path: Path, ages: Any, code: str

@@ -168,7 +168,14 @@ REFUSED: Final[dict[str, Case]] = {
     "names": Case(lambda p: p.add("name", _name), "one-per-record", "name"),
     "an index without a name": Case(lambda p: p.add("", lambda name, row: str(row), first=True), "index-column", ""),
     "an index by another name": Case(lambda p: p.add("row", lambda name, row: str(row + 1)), "index-column", "row"),
+    "an index that begins anywhere": Case(
+        lambda p: p.add("row", lambda name, row: str(row + 301)), "index-column", "row"
+    ),
+    "patients' numbers with gaps": Case(
+        lambda p: p.add("pid", lambda name, row: str(9000 - 7 * row - row % 3)), "index-column", "pid"
+    ),
     "patients of two records": Case(lambda p: p.add("id", lambda name, row: str(row // 2 + 1)), "index-column", "id"),
+    "words empty in public": Case(lambda p: p.change(PUBLIC, "sex", lambda cell: ""), "column-missing", "sex"),
     "dates as text": Case(lambda p: p.add("admitted", _day), "dates-as-text", "admitted"),
     "other words at a silo": Case(
         lambda p: p.change("essen", "sex", _from({"m": "male", "f": "female"})), "unknown-values", "sex", "essen"
@@ -195,6 +202,13 @@ SAID: Final[dict[str, Case]] = {
     "labels sorted by themselves": Case(
         lambda p: p.tables["essen"].update({LABEL: sorted(p.tables["essen"][LABEL])}), "labels-do-not-fit", "", "essen"
     ),
+    "numbers empty at a silo": Case(
+        lambda p: p.change("essen", "crp", lambda cell: ""), "column-missing", "crp", "essen"
+    ),
+    "words empty at a silo": Case(
+        lambda p: p.change("essen", "sex", lambda cell: ""), "column-missing", "sex", "essen"
+    ),
+    "numbers empty in public": Case(lambda p: p.change(PUBLIC, "crp", lambda cell: ""), "column-missing", "crp"),
     "a sentinel": Case(lambda p: p.some("essen", "crp", range(12), "-999"), "missing-as-number", "crp", "essen"),
     "a sentinel in public": Case(lambda p: p.some(PUBLIC, "age", range(12), "999"), "missing-as-number", "age"),
     "the same records again": Case(

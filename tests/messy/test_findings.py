@@ -132,6 +132,32 @@ def test_findings_are_said_as_one_only_if_they_say_the_same_of_places() -> None:
     assert [each.message for each in gathered(given)] == expected
 
 
+@pytest.mark.parametrize(("known", "said"), [(50, True), (1, False)])
+def test_a_table_may_lack_what_others_hardly_have(known: int, said: bool) -> None:
+    """Of a value in one of a hundred records, thirty may have none."""
+    public = pa.table({"x": pa.array([7.0] * known + [None] * (100 - known))})
+    found = inspect_tables(public, {"a": pa.table({"x": pa.nulls(30), "ill": ["yes", "no"] * 15})}, "ill").findings
+    assert [each.name for each in found if each.code == "column-missing"] == (["column-missing:x"] if said else [])
+
+
+@pytest.mark.parametrize("spoil", [lambda row: row, lambda row: row - row % 2, lambda row: (row * 7) % 100])
+def test_amounts_that_one_table_has_in_another_order_or_twice_are_no_index(spoil: Callable[[int], int]) -> None:
+    amounts = pa.table({"cost": [100 + 3 * row for row in range(50)]})
+    silo = pa.table(
+        {"cost": [200 + 3 * (spoil(row) if row < 49 else 1) for row in range(50)], "ill": ["yes", "no"] * 25}
+    )
+    assert "index-column" not in [each.code for each in inspect_tables(amounts, {"a": silo}, "ill").findings]
+
+
+@pytest.mark.parametrize(("word", "said"), [("NA", True), ("nan", True), ("Na", False)])
+def test_a_word_that_a_file_cannot_hold_is_said_where_cells_are_missing(word: str, said: bool) -> None:
+    public = pa.table({"salt": [word, "K", "Cl"] * 20})
+    silo = pa.table({"salt": pa.array([None, "K", "Cl"] * 20), "ill": ["yes", "no"] * 30})
+    for words in (Redaction(), Redaction(private=True)):
+        found = inspect_tables(public, {"a": silo}, "ill", words=words).findings
+        assert [each.silo for each in found if each.code == "missing-as-number"] == (["a"] if said else [])
+
+
 HEALTHY_COLUMNS = {
     "grades as words and numbers": ["1", "2", "3", "4a", "4b"],
     "codes of diseases": [f"{letter}{number:02}" for letter in "IJK" for number in range(12)],

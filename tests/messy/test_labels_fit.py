@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
+from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
+from fedct_flwr.datasets.inspection.data_set import inspect_dataset
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit, LabelsFit
-from fedct_flwr.datasets.schema import Column
+from fedct_flwr.datasets.schema import Column, FollowUp, Schema
+from fedct_flwr.survival import GRADE_NAMES, Times
 from fedct_flwr.types import Examples
+from tests.survival import made
 
 COLUMNS = [Column("a"), Column("b"), Column("c")]
 TURNED = {
@@ -39,6 +43,24 @@ def test_the_silo_whose_labels_do_not_fit_is_named_and_no_other(silos: int, how:
     else:
         assert named == ([] if how == "as they are" else ["last"])
     assert [*fit.areas()] == [*tables]
+
+
+@pytest.mark.parametrize(("shuffled", "named"), [(False, []), (True, ["trial"])])
+def test_a_trial_with_short_follow_up_is_named_only_if_its_outcomes_are_in_wrong_rows(
+    shuffled: bool, named: list[str]
+) -> None:
+    """Signed times called its many censored records early, so it looked reversed."""
+    rng = np.random.default_rng(0)
+    parts = {f"registry-{number}": made.records(rng, 150, censored=False) for number in range(3)}
+    X, times = made.records(rng, 300)
+    end = rng.uniform(0.05, 0.4, 300)
+    own = Times(np.minimum(times.time, end), times.event & (times.time <= end))
+    parts["trial"] = X, Times(*(part[rng.permutation(300)] for part in own)) if shuffled else own
+    silos = [SiloData(silo, Examples(X, own.signed), Examples(X[:0], X[:0, 0])) for silo, (X, own) in parts.items()]
+    schema = Schema(GRADE_NAMES, tuple(map(Column, "abcd")), follow_up=FollowUp("days", "died"))
+    dataset = FederatedDataset("study", schema, PublicSet(X[:20]), tuple(silos), silos[0].test)
+    found = inspect_dataset(dataset).findings
+    assert [each.silo for each in found if each.code in ("labels-do-not-fit", "reversed-labels")] == named
 
 
 def test_labels_that_no_column_tells_accuse_nobody() -> None:

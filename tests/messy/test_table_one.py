@@ -156,7 +156,8 @@ def half_copied(given: Tables) -> None:
 def renamed(given: Tables) -> None:
     copied(given)
     for number, name in enumerate(given):
-        given[name] = numbered(given[name], 1000 * number)
+        # In no order: it would be refused.
+        given[name] = shuffled(numbered(given[name], 1000 * number))
 
 
 def in_public(given: Tables) -> None:

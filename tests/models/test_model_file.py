@@ -19,7 +19,7 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.catalog import CLASSIFIERS
+from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model
@@ -101,6 +101,15 @@ def test_it_predicts_elsewhere_what_it_does_here(tmp_path: Path, name: str, know
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
         assert probabilities.shape == (60, 3)
         assert (model.predict(X)[:, None] == np.flatnonzero(probabilities.max(axis=0) > 0)).any(axis=1).all()
+
+
+@pytest.mark.parametrize("name", sorted(set(REGRESSORS) - {"tfidf-linear"}))
+def test_a_model_of_numbers_is_read_by_its_short_name(tmp_path: Path, name: str) -> None:
+    X, y = table()
+    transformer, settings = preprocessing.standard(SCHEMA, X), LearnerSettings(name=name, params=SMALL.get(name, {}))
+    learner = untrained(settings, 0, (), X[:2], transformer).fit(X, y + 0.5)
+    save_model(tmp_path / "m.skops", learner, transformer, description(name, classes=(), quantity="days"))
+    assert load_model(tmp_path / "m.skops").predict(X).tolist() == learner.predict(X).tolist()
 
 
 def pack(model: Any, said: ModelDescription | None = None, steps: list[Any] | None = None) -> bytes:

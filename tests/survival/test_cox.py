@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from fedct_flwr.consensus.grades import GRADES, grades
 from fedct_flwr.survival.cox import RidgeCox, breslow, chances
-from fedct_flwr.survival.measures import at_horizon, better, concordance, kaplan_meier
+from fedct_flwr.survival.measures import at_horizon, better, concordance, excess, kaplan_meier
 from fedct_flwr.survival.model import PENALTIES, USUAL, OwnRanking, RiskModel
 from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
 from fedct_flwr.types import DataError
@@ -105,12 +105,18 @@ def _ranking(size: int = 80, seed: int = 0) -> tuple[np.ndarray, Times, OwnRanki
 
 
 def test_signed_times_keep_events_also_at_time_zero() -> None:
-    times = Times(np.array([0.0, 0.0, 3.0]), np.array([True, False, False]))
+    times = Times(np.array([0.0, 0.0, 3.0, -0.0, -0.0]), np.array([True, False, False, True, False]))
     back = times_of(times.signed)
     assert back.time.tolist() == times.time.tolist()
     assert back.event.tolist() == times.event.tolist()
     assert usual_horizon([times.signed]) == (0.0,)
     assert usual_horizon([np.array([-3.0])]) == ()
+
+
+def test_what_is_later_than_the_hazard_says_sums_to_zero() -> None:
+    times = Times(np.array([3.0, 1.0, 2.0]), np.array([True, True, False]))
+    assert excess(times) == pytest.approx([1 / 3 + 1 - 1, 1 / 3 - 1, 1 / 3])
+    assert excess(records(np.random.default_rng(0), 50)[1]).sum() == pytest.approx(0)
 
 
 @pytest.mark.parametrize(

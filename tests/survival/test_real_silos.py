@@ -1,5 +1,6 @@
 """Real silos grade public examples by risk: files, an approval and a gate each."""
 
+import json
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +25,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.judgment import Judgment
 from fedct_flwr.silo.own import real_site
 from fedct_flwr.survival.measures import concordance
-from fedct_flwr.survival.times import Times
+from fedct_flwr.survival.times import EVENTS, Times
 from fedct_flwr.types import ConfigError, DataError
 from server_app.main import app as server_app
 from tests.golden.hospital import answering
@@ -115,6 +116,7 @@ def test_noise_covers_grades_and_no_record_decides_whether_there_is_an_answer(tm
     [
         ({"died": 2}, "'died' of .* is neither 0 nor 1 in 50 records"),
         ({"died": 0}, "has no event"),
+        ({"died": "yes"}, "'died' of .* holds 'string'"),
         ({"days": "soon"}, "must hold numbers"),
         ({"days": np.nan}, "without a finite 'days'"),
     ],
@@ -127,6 +129,12 @@ def test_records_that_rank_nobody_are_named_before_anything_is_sent(
     config = SiloConfig.read_toml(path)
     with pytest.raises(DataError, match=said):
         real_site(config, read_study(config.study))
+    checked = CliRunner().invoke(app, ["silo", "check", str(path.parent), "--offline", "--json"])
+    (found,) = [
+        each for each in json.loads(checked.output)["findings"] if each["said"].startswith(("labels", "follow"))
+    ]
+    assert found["fix"].endswith(EVENTS)
+    assert "class" not in found["said"]
 
 
 def test_a_missing_column_of_events_and_classes_next_to_survival_are_refused(tmp_path: Path) -> None:

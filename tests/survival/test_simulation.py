@@ -97,7 +97,8 @@ def test_sums_give_the_same_grades_and_a_median_others() -> None:
 
 def test_any_ranking_takes_the_place_of_cox() -> None:
     def fit(X: Any, time: Any, event: Any) -> Any:
-        return RidgeCox(0.05).fit(X, Times(time, event).signed).predict
+        trained = RidgeCox(0.05).fit(X, Times(time, event).signed)
+        return lambda X: trained.predict(X)
 
     found = _run(learner=fit)
     assert found.scores["pooled_federated"].mean() > 0.7

@@ -33,7 +33,7 @@ from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.silo.answers import check_learner
-from fedct_flwr.survival.times import check_can_rank, times_of
+from fedct_flwr.survival.times import EVENTS, check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 
@@ -76,11 +76,17 @@ def labels(silo: Silo) -> Iterator[CheckFinding]:
     config, agreed = silo.config, silo.study
     if not silo.fits:
         raise Unread("the records")
-    records, _ = read_grouped(config.data, agreed, table=silo.table)
     if agreed.schema.follow_up:
-        check_can_rank(times_of(records.y), "the file")
-        yield good("follow-up: each record has a time and an event or none")
+        try:
+            check_can_rank(times_of(read_grouped(config.data, agreed, table=silo.table)[0].y), "the file")
+        except DataError as error:
+            # The error may count few records.
+            what = "follow-up: times or events are missing, of another form, or rank no records"
+            yield bad(what, f"give times as numbers from each one's start, and {EVENTS}", error)
+        else:
+            yield good("follow-up: each record has a time and an event or none")
         return
+    read_grouped(config.data, agreed, table=silo.table)
     what = "in the range of the study" if agreed.config.number else "a class of the study"
     yield good(f"labels: each of them is {what}")
 

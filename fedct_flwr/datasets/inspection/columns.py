@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
+from fedct_flwr.datasets.delimited import EMPTY
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
     MISSING_CODES,
@@ -21,9 +22,12 @@ from fedct_flwr.datasets.inspection.cells import (
     are_dates,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
 _CODES: Final = frozenset(MISSING_CODES)
+_CHANCE: Final = 0.001
+"""Chance below which a finding is no accident."""
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # A value below the limit of detection, or above a scale.
@@ -56,7 +60,7 @@ def of_public(
             else redaction.leave_out
         )
         yield redaction.refused("one-per-record", name, "", f"{what} have", fix)
-    elif cells.kind is CellKind.NUMBERS and name not in dated and _numbers_rows(cells, name):
+    elif cells.kind is CellKind.NUMBERS and name not in dated and _numbers_rows(column, cells):
         several = cells.distinct < cells.records
         what = f"{'' if name.strip() else 'without a name '}numbers the {'patients' if several else 'records'}"
         fix = f"{'name it as group, or ' * several}{redaction.leave_out}"
@@ -79,15 +83,24 @@ def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator
         yield from _unknown(public, own, name, silo, redaction)
 
 
-def _numbers_rows(cells: Cells, name: str) -> bool:
+def _numbers_rows(column: Inspected, cells: Cells) -> bool:
+    """Whether public numbers count records or patients; with gaps, if they go up or down in each silo's table, too."""
     if not cells.valid == cells.records >= FEWEST or (cells.ordered % 1).any():
         return False
     # Consecutive records of one patient share a number. A few numbers in order may be a sorted column. No false alarm
-    # on 276 columns of the tables of ``benchmarks.false_alarms``, as they are or sorted.
-    numbers, all_differ = np.asarray(cells.numbers), cells.distinct == cells.records
-    counts = bool(numbers[0] in (0, 1) and np.isin(np.diff(numbers), (0, 1)).all())
-    many = cells.distinct >= max(_MANY, cells.records / _MANY)
-    return (counts and (all_differ or many)) or (all_differ and bool(_UNNAMED.fullmatch(name)))
+    # on 255 columns of the tables of ``benchmarks.false_alarms``, as they are or sorted by another one.
+    numbers, steps = np.asarray(cells.numbers), np.diff(cells.numbers)
+    if cells.distinct < cells.records:
+        many = cells.distinct >= max(_MANY, cells.records / _MANY)
+        return bool(many and numbers[0] in (0, 1) and np.isin(steps, (0, 1)).all())
+    ordered = bool(column.silos) and all(_in_order(own) for own in column.tables.values())
+    return bool(ordered or (steps == 1).all() or _UNNAMED.fullmatch(column.name))
+
+
+def _in_order(cells: Cells) -> bool:
+    """Whether no number repeats, and each is larger than the one before, or each smaller."""
+    steps = np.diff(cells.numbers)
+    return cells.kind is CellKind.NUMBERS and bool((steps > 0).all() or (steps < 0).all())
 
 
 def _number_or_date(cells: Cells, name: str, redaction: Redaction) -> Finding | None:
@@ -155,12 +168,39 @@ def _unknown(public: Cells, own: Cells, name: str, silo: SiloName, redaction: Re
     cells = sum(values.values())
     # The chance that one more public value would be a new one, by the values that occur once (Good 1953).
     chance = (sum(number == 1 for number in public.counts.values()) + 1) / (public.valid + 1)
-    if cells > 0.05 * own.valid and bdtrc(cells - 1, own.valid, chance) <= 0.001:
+    if cells > 0.05 * own.valid and bdtrc(cells - 1, own.valid, chance) <= _CHANCE:
         share = redaction.share(cells, own.valid)
         what = f"has values that the public set does not have, in {share}{redaction.values(values)}"
         fix = f"write them as the public set does{redaction.values(public.counts)}, or {redaction.leave_out}"
         make = redaction.refused if cells >= 0.95 * own.valid else redaction.finding
         yield make("unknown-values", name, silo, what, fix)
+
+
+def empty(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
+    """Tables without any value where others have some, beyond chance (0.1%). Text needs a public set with values."""
+    records, valid = (sum(getattr(cells, of) for cells in column.tables.values()) for of in ("records", "valid"))
+    is_text = any(cells.kind is CellKind.TEXT for cells in column.tables.values())
+    for silo, cells in column.tables.items():
+        # The chance of one more missing cell, by those of all other tables.
+        chance = (records - cells.records - valid + 1) / (records - cells.records + 1)
+        if cells.kind is CellKind.NOTHING and valid and chance**cells.records <= _CHANCE:
+            what, fix = "has no value, and values in other tables", f"export it again, or {redaction.leave_out}"
+            if is_text and not silo:
+                yield redaction.refused("column-missing", column.name, silo, what, fix, lifted=False)
+            else:
+                yield redaction.finding("column-missing", column.name, silo, what, fix)
+
+
+def lost(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
+    """Text columns with missing cells where another table has a word that CSV and Excel files cannot have, as 'NA'."""
+    words = {word for cells in column.tables.values() if cells.words for word in EMPTY if word in cells.counts}
+    for silo, cells in column.tables.items():
+        if cells.kind is CellKind.TEXT and cells.valid < cells.records and (others := words - cells.counts.keys()):
+            what = f"has missing cells, and {quoted(min(others))} is a value in another table"
+            fix = (
+                "if they are that, write a longer word in all tables; if nothing is known, leave the cells empty there"
+            )
+            yield redaction.finding("missing-as-number", column.name, silo, what, fix)
 
 
 def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr import survival
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -64,7 +65,8 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
         own = {silo.name: silo.private for silo in silos}
         classes = schema.classes
         if schema.outcome.number:
-            own, classes = {silo: _by_half(records) for silo, records in own.items()}, ("below the median", "above it")
+            own = {silo: _by_half(records, timed=bool(schema.follow_up)) for silo, records in own.items()}
+            classes = ("below the median", "above it")
         fit = LabelsFit(own, schema.columns, len(classes))
         found += fit.findings(classes)
         sites = [SiteCell(silo, n, 0, numbers=(auc.low, auc.value, auc.high)) for silo, (n, auc) in fit.areas().items()]
@@ -84,9 +86,14 @@ def _table_of(dataset: FederatedDataset) -> TableOne:
     return TableOne(tuple(rows))
 
 
-def _by_half(records: Examples) -> Examples:
-    """Records of two classes: below and above the median of the number to predict, or of the times of follow-up."""
-    return Examples(records.X, (records.y > np.median(records.y)).astype(LABEL_DTYPE))
+def _by_half(records: Examples, *, timed: bool) -> Examples:
+    """Records of two classes: below and above the median of the number to predict, or of ``survival.excess``.
+
+    Signed times would call all censored records early, however long a silo follows up: in ten studies of three
+    registries and a short trial 8 false alarms instead of 3, and of 30 silos with shuffled outcomes 23 found, not 25.
+    """
+    y = survival.excess(survival.times_of(records.y)) if timed else records.y
+    return Examples(records.X, (y > np.median(y)).astype(LABEL_DTYPE))
 
 
 def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:

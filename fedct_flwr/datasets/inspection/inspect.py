@@ -108,6 +108,7 @@ def inspect_tables(
         tested.append(table_one.of_test_tables(column))
         here = [*columns.of_public(column, redaction, categories, days)]
         here = here or [each for silo in column.silos for each in columns.of_silo(column, silo, redaction)]
+        here += [*columns.empty(column, redaction), *columns.lost(column, redaction)]
         if all(each.severity is not Severity.REFUSED for each in here):
             here += columns.suspicious(column, redaction, column.name in categories, column.name in days)
         found += here
