@@ -28,7 +28,7 @@ from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
-from fedct_flwr.datasets.values import usual, without_blanks
+from fedct_flwr.datasets.values import is_number, usual, without_blanks
 from fedct_flwr.learners.catalog import HeldLearner, is_network, is_plain
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.seeding import generator
@@ -202,7 +202,7 @@ def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
     if not isinstance(given, tuple):
         if not label:
             raise ConfigError(f"label is missing: name the label column of {where}, or give a tuple (X, y) of arrays")
-        return table_of(given, where)
+        return table_of(given, where, label)
     if len(given) != 2:
         raise DataError(f"{where} is a tuple of {len(given)}: give a DataFrame, or a pair (X, y) of arrays")
     features = table_of(given[0], where)
@@ -224,16 +224,19 @@ def labels_of(given: Any, num_records: int, where: str) -> NDArray[Any]:
     return labels
 
 
-def table_of(given: Any, where: str) -> pa.Table:
-    """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks."""
+def table_of(given: Any, where: str, label: str = "") -> pa.Table:
+    """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks.
+
+    Categories of numbers are text, but for those of the ``label`` column.
+    """
     if isinstance(given, pa.Table):
         _check_names(given.column_names, where)
-        return _table(given.columns, given.column_names)
+        return _table(given.columns, given.column_names, label)
     if _is_pandas(given):
-        return _of_frame(given, where)
+        return _of_frame(given, where, label)
     if hasattr(given, "__arrow_c_stream__"):
         try:
-            return table_of(pa.table(given), where)
+            return table_of(pa.table(given), where, label)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise DataError(f"{where} is no table: {type(error).__name__}; give a DataFrame or an array") from None
     if hasattr(given, "collect"):
@@ -255,7 +258,7 @@ def table_of(given: Any, where: str) -> pa.Table:
 def named(X: NDArray[Any], names: Sequence[str], where: str) -> pa.Table:
     """An array ``(records, features)`` of any dtype as a table with columns ``names``; ``where`` is for errors."""
     columns = [_array(X[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
-    return _table(pa.table(dict(zip(names, columns, strict=True))).columns, [*names])
+    return _table(pa.table(dict(zip(names, columns, strict=True))).columns, [*names], "")
 
 
 def as_array(given: Any) -> NDArray[Any]:
@@ -284,17 +287,23 @@ def _is_pandas(given: Any) -> bool:
     return pandas is not None and isinstance(given, pandas.DataFrame)
 
 
-def _of_frame(frame: Any, where: str) -> pa.Table:
+def _of_frame(frame: Any, where: str, label: str) -> pa.Table:
     names = [str(name) for name in frame.columns]
     _check_names(names, where)
     # One by one, so that an error can name the column without quoting a value.
     columns = [_array(frame.iloc[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
-    return _table(pa.table(dict(zip(names, columns, strict=True))).columns, names)
+    return _table(pa.table(dict(zip(names, columns, strict=True))).columns, names, label)
 
 
-def _table(columns: Sequence[pa.ChunkedArray], names: list[str]) -> pa.Table:
-    """As the same table is after a way through a file: categories are numbers or text, whichever they are made of."""
-    return pa.Table.from_arrays([without_blanks(usual(column)) for column in columns], names=names)
+def _table(columns: Sequence[pa.ChunkedArray], names: list[str], label: str) -> pa.Table:
+    """As the same table is after a way through a file: categories are text, but for numbers in the ``label`` column."""
+    own = [
+        column.cast(kind.value_type)
+        if name == label and pa.types.is_dictionary(kind := column.type) and is_number(kind.value_type)
+        else column
+        for name, column in zip(names, columns, strict=True)
+    ]
+    return pa.Table.from_arrays([without_blanks(usual(column)) for column in own], names=names)
 
 
 def _check_names(names: list[str], where: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
 from sklearn.inspection import permutation_importance
@@ -22,7 +23,9 @@ SILOS = {name: ((X := rng.normal(size=(80, 3))), np.where(X[:, 0] > 0, "yes", "n
 
 
 def run(learner: Any, silos: Any = SILOS, **settings: Any) -> Run:
-    return simulate(silos, rng.normal(size=(60, 3)), learner=learner, rounds=1, progress=False, **settings)
+    public: Any = rng.normal(size=(60, 3))
+    public = pd.DataFrame(public) if "label" in settings else public
+    return simulate(silos, public, learner=learner, rounds=1, progress=False, **settings)
 
 
 def test_a_model_is_a_classifier_for_the_tools_of_scikit_learn() -> None:
@@ -39,7 +42,10 @@ def test_a_model_is_a_classifier_for_the_tools_of_scikit_learn() -> None:
 @pytest.mark.parametrize("labels", [("0", "1"), ("9", "10"), ("True", "False"), (1.5, 2.5), (0, 1), (False, True)])
 def test_labels_come_back_as_they_were_given(labels: tuple[Any, Any]) -> None:
     silos = {name: (X, np.where(X[:, 0] > 0, *labels)) for name, (X, _) in SILOS.items()}
-    found, (X, y) = run("logistic-regression", silos), silos["b"]
+    (X, y), frames = silos["b"], {name: pd.DataFrame(X).assign(y=pd.Categorical(y)) for name, (X, y) in silos.items()}
+    categories = run("logistic-regression", frames, label="y").models["a"]
+    assert categories.predict(frames["b"]).dtype.kind == y.dtype.kind
+    found = run("logistic-regression", silos)
     model = found.models["a"]
     assert np.mean(model.predict(X) == y) == model.score(X, y) > 0.8
     assert {*found.consensus.tolist()} - {None} == {*model.classes_.tolist()} == {*labels}
