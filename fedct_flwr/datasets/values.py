@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.printable import listed, normalized, quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import DataError
 
@@ -35,9 +35,16 @@ def repeated_names(names: list[str]) -> list[str]:
 
 
 def without_blanks(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column, where text of blanks alone is a missing value."""
+    """The column, where text of blanks alone is a missing value, and letters have their accents in one form (NFC)."""
     if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         return values
+    if not pc.all(pc.string_is_ascii(values)).as_py():
+        # Each spelling once; Arrow's own function takes minutes for a flood of marks.
+        spellings = pc.unique(values)
+        words = [text if text is None else normalized("NFC", text) for text in spellings.to_pylist()]
+        places = pc.index_in(values, value_set=spellings)
+        composed = pa.array(words, values.type)
+        values = pa.chunked_array([composed.take(piece) for piece in places.chunks], values.type)
     blank = pc.equal(pc.utf8_trim_whitespace(values), "")
     return pc.if_else(blank, pa.scalar(None, values.type), values) if pc.any(blank).as_py() else values
 

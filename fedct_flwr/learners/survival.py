@@ -1,5 +1,6 @@
 """Learners of time to an event: ridge Cox, or any estimator that ranks, with grades of all silos on top."""
 
+import warnings
 from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -21,6 +22,7 @@ from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
     Answers,
+    DataWarning,
     Examples,
     Features,
     Groups,
@@ -95,6 +97,10 @@ class SurvivalLearner(SklearnRegressor):
             self._trained = model
             weight = min(1.0, (1 - found.share) / (1 - survival.USUAL))
             self.last = Trust(round(weight, 4), Evidence(-found.gain, found.error, private.size))
+        if ranking.reversed:
+            advice = "scores must be larger for earlier events"
+            what = f"scores of silo {self._silo} rank its records the wrong way round: {advice}"
+            warnings.warn(what, DataWarning, stacklevel=2)
         if not ranking.can_rank:
             logger.info("Silo %s: its records cannot rank better than chance, so it gives no grades", self._silo)
             return np.full(len(positions), ABSTAIN, dtype=LABEL_DTYPE)

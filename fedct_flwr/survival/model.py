@@ -29,6 +29,8 @@ USUAL: Final = 0.25
 """Share of a silo's own scores where its records support no other."""
 _ERRORS: Final = 2
 """Standard errors by which another share has to be better."""
+_SURELY: Final = 3
+"""The same for a ranking below chance: of 300 silos whose columns tell nothing, none is."""
 _OF_SLOPE: Final = 0.01
 
 _Floats: TypeAlias = NDArray[np.float64]
@@ -67,6 +69,12 @@ class OwnRanking:
     def can_rank(self) -> bool:
         """Whether the model ranks own records better than chance: otherwise the silo gives no grades."""
         return self.evidence > 1 / 2
+
+    @property
+    def reversed(self) -> bool:
+        """Whether own records are ranked the wrong way round, by three standard errors: scores may be times."""
+        folds, risk = self.divisions[0]
+        return self.evidence < 1 / 2 - _SURELY * concordance(self.times, risk, folds).error
 
     def share(self, student: _Floats) -> "OwnShare":
         """How much own scores count next to the ``student``'s on own records ``(n,)``."""

@@ -195,6 +195,14 @@ def test_a_code_takes_only_its_own_value_away_whatever_the_type(
     assert found == expected
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_accents_in_two_forms_are_one_category(tmp_path: Path, ending: str) -> None:
+    """A Mac's export of 'K\u00f6ln' was unknown to the public set, in a message that showed the same word twice."""
+    towns = pa.table({"town": ["Ko\u0308ln", "Bonn", None, "K\u00f6ln"], "x": [1, 2, 3, 4]})
+    found = read_table(write(towns, tmp_path / f"north.{ending}")).column("town")
+    assert found.to_pylist() == ["K\u00f6ln", "Bonn", None, "K\u00f6ln"]
+
+
 def test_codes_as_text_stay_apart_or_are_refused(tmp_path: Path) -> None:
     settings = TableSettings.read({"categories": ["code"]}, "here")
     path = tmp_path / "north.csv"

@@ -111,6 +111,20 @@ def test_any_ranking_takes_the_place_of_cox() -> None:
         _run(learner="cox", learner_params={"alpha": 1})
 
 
+def test_scores_that_are_times_are_said() -> None:
+    """Their concordance was that of the wrong way round, and no silo gave a grade, in silence."""
+    tables, _ = federation(size=80)
+    learner = {name: _times if name == "silo-0" else "cox" for name in tables}
+    with pytest.warns(DataWarning, match="silo-0 rank its records the wrong way round: scores must be larger") as said:
+        _run(silos=tables, learner=learner, rounds=1)
+    assert "silo-1" not in str([each.message for each in said])
+
+
+def _times(X: Any, time: Any, event: Any) -> Any:
+    trained = RidgeCox(0.05).fit(X, Times(time, event).signed)
+    return lambda X: np.exp(-trained.predict(X))
+
+
 def _fails(X: Any, time: Any, event: Any) -> Any:
     raise ValueError("no")
 
