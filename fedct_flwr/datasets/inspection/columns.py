@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
-from fedct_flwr.datasets.delimited import EMPTY
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
     MISSING_CODES,
@@ -22,6 +21,7 @@ from fedct_flwr.datasets.inspection.cells import (
     are_dates,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction
+from fedct_flwr.datasets.values import EMPTY
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
