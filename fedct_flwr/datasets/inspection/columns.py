@@ -197,9 +197,7 @@ def lost(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
     for silo, cells in column.tables.items():
         if cells.kind is CellKind.TEXT and cells.valid < cells.records and (others := words - cells.counts.keys()):
             what = f"has missing cells, and {quoted(min(others))} is a value in another table"
-            fix = (
-                "if they are that, write a longer word in all tables; if nothing is known, leave the cells empty there"
-            )
+            fix = "write a longer word for it in all tables, or leave its cells empty"
             yield redaction.finding("missing-as-number", column.name, silo, what, fix)
 
 
