@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.values import EMPTY
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError
 
-EMPTY: Final = tuple(pyarrow.csv.ConvertOptions().null_values)
-"""Cells of CSV and Excel files that are always missing: nothing, and words such as NA and null."""
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "upright strokes"}
 _SAMPLE: Final = 1_000_000
 _LONGEST_HEADER: Final = 1 << 24

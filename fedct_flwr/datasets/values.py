@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
+import pyarrow.csv
 
 from fedct_flwr.text.printable import listed, normalized, quoted
 from fedct_flwr.text.spelling import without_accents
@@ -17,6 +17,8 @@ from fedct_flwr.types import DataError
 
 NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 """A number as a file may have it in a cell."""
+EMPTY: Final = tuple(pyarrow.csv.ConvertOptions().null_values)
+"""Cells of CSV and Excel files that are always missing: nothing, and words such as NA and null."""
 NO_HEADER: Final = "the first line of {} holds {}: write the columns' names there, and take titles above it out"
 LEFT_OUT: Final = b"opted-out"
 """In a table's metadata: how many records of its source are left out, as patients have opted out."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
-from fedct_flwr.datasets.delimited import EMPTY
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
     MISSING_CODES,
@@ -22,6 +21,7 @@ from fedct_flwr.datasets.inspection.cells import (
     are_dates,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction
+from fedct_flwr.datasets.values import EMPTY
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
@@ -197,9 +197,7 @@ def lost(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
     for silo, cells in column.tables.items():
         if cells.kind is CellKind.TEXT and cells.valid < cells.records and (others := words - cells.counts.keys()):
             what = f"has missing cells, and {quoted(min(others))} is a value in another table"
-            fix = (
-                "if they are that, write a longer word in all tables; if nothing is known, leave the cells empty there"
-            )
+            fix = "write a longer word for it in all tables, or leave its cells empty"
             yield redaction.finding("missing-as-number", column.name, silo, what, fix)
 
 
