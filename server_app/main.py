@@ -58,7 +58,9 @@ def main(grid: Grid, context: Context) -> None:
         begun = RunFolder(path).settings() if config.resume and RunFolder(path).exists() else None
         algorithm = check_run(config, dataset, subject, silos, begun=begun)
         roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
-        folder, checkpoint = _open(path, config, terms, subject, roster)
+        # Other data are settings: a name, or the digest of tables in memory.
+        records = dataset.records_digest if dataset and config.data == "files" else ""
+        folder, checkpoint = _open(path, config, terms, subject, roster, records)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)
         raise
@@ -121,7 +123,7 @@ def _tell_scores(study: Study, dataset: "FederatedDataset") -> None:
 
 
 def _open(
-    path: Path, config: RunConfig, terms: "Terms", subject: Subject, roster: Roster
+    path: Path, config: RunConfig, terms: "Terms", subject: Subject, roster: Roster, records: str
 ) -> tuple[RunFolder, Checkpoint | None]:
     facts = {
         "public_fingerprint": terms.public_fingerprint.hex(),
@@ -129,6 +131,7 @@ def _open(
         "classes": terms.classes,
         "silos": roster.silos,
         **({"quantity": terms.quantity} if terms.quantity else {}),
+        **({"records": records} if records else {}),
         **({"given": given} if (given := subject.schema.given) else {}),
         **({"follow_up": follow_up._asdict()} if (follow_up := subject.schema.follow_up) else {}),
     }

@@ -8,6 +8,7 @@ that has seen one record of a patient knows the patient, and its score on the ot
 """
 
 import hashlib
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
+from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
 
@@ -99,6 +101,25 @@ class PublicSet:
         return digest.digest()
 
 
+def _sum_of(records: Examples) -> int:
+    """The sum over records of a number for each, which tells apart records that differ in a cell or the label."""
+    if not records.size:
+        return 0
+    X = as_numbers(records.X).reshape(records.size, -1)
+    columns = [_as_floats(X[:, at]) for at in range(X.shape[1])] if X.dtype == np.object_ else [X.astype(np.float64)]
+    cells = np.column_stack([*columns, records.y.astype(np.float64)]) + 0.0
+    cells[np.isnan(cells)] = np.nan
+    drawn = generator(0, "records").integers(1, 2**63, cells.shape[1], dtype=np.uint64)
+    factors: NDArray[np.uint64] = np.bitwise_or(drawn, np.uint64(1))
+    mixed = (cells.view(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * factors[0]
+    return int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64))
+
+
+def _as_floats(column: NDArray[Any]) -> NDArray[np.float64]:
+    return np.array([zlib.crc32(cell.encode()) if isinstance(cell, str) else cell for cell in column], dtype=np.float64)
+
+
 def _holds_text(X: Features) -> bool:
     """Whether each column of a table is text or numbers, and one of them text."""
     if X.dtype != np.object_ or X.ndim != _TABLE:
@@ -174,6 +195,15 @@ class FederatedDataset:
     def fewest_units(self) -> int:
         """Private records of the smallest silo, or groups of them."""
         return min(silo.units for silo in self.silos)
+
+    @cached_property
+    def records_digest(self) -> str:
+        """SHA-256 of sums over each silo's records and labels: the same however they are split and ordered."""
+        digest = hashlib.sha256()
+        for silo in self.silos:
+            total = sum(_sum_of(part) for part in (silo.private, silo.test))
+            digest.update(f"{silo.name} {silo.private.size + silo.test.size} {total % 2**64};".encode())
+        return digest.hexdigest()
 
     def check_protected(self) -> None:
         """Raise DataError for groups of a silo that cannot be protected as patients."""

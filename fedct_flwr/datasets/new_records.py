@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr import datasets
-from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.config.tables import DATA_FILE, PLAIN, TableSettings
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection.cells import FEWEST, CellKind, Cells, Inspected
 from fedct_flwr.datasets.inspection.columns import empty, of_silo, suspicious
@@ -44,13 +44,19 @@ class Unlabeled(NamedTuple):
 
 
 def read_unlabeled(
-    schema: Schema, path: Path, *, accept: Collection[str] = (), learned: Mapping[str, Sequence[float]] = _NONE
+    schema: Schema,
+    path: Path,
+    *,
+    accept: Collection[str] = (),
+    learned: Mapping[str, Sequence[float]] = _NONE,
+    usual: TableSettings = PLAIN,
 ) -> Unlabeled:
     """New records as the study numbers columns. Columns that it does not have are left aside.
 
     ``accept`` names findings that are accepted; ``learned`` are the ``quantiles`` of what the model has learned from.
 
-    A ``data.toml`` next to a table tells its form. Raises DataError, which quotes no record, and ConfigError.
+    A ``data.toml`` next to a table tells its form; without one it has the ``usual`` one. Raises DataError, which quotes
+    no record, and ConfigError.
     """
     if schema.images:
         paths = datasets.images_in(path)
@@ -59,7 +65,8 @@ def read_unlabeled(
     columns = schema.columns
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
-    form = TableSettings.of_folder(path.parent).of(path.name)
+    told = (path.parent / DATA_FILE).is_file()
+    form = TableSettings.of_folder(path.parent).of(path.name) if told else usual
     table = read_table(path, [column.name for column in columns if column.spelled], form)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")

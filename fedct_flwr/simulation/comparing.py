@@ -24,6 +24,7 @@ from scipy import stats
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.datasets import loading
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.run import DataFrame, RichRepr, Run, frame
 from fedct_flwr.text.printable import cut
@@ -122,6 +123,8 @@ ALONE: Final = "alone"
 _OF_DATA: Final = frozenset({"data"}.union(*loading.SETTINGS.values()))
 """Settings that decide what records silos have: runs that differ in them were not asked the same."""
 
+_RECORDS: Final = "records"
+"""Fact of a run about files: the digest of the silos' records."""
 _SAME: Final = frozenset({"run-dir", "resume", "baselines", "seed", "study"})
 """Settings that do not make another method of a run."""
 _LONGEST: Final = 40
@@ -280,14 +283,21 @@ def _scores(runs: Sequence[Run], test: str, method: str) -> _Scores:
 
 
 def _check_data(runs: Sequence[Run]) -> None:
-    first = runs[0].config.to_flower()
+    first = _of_data(runs[0])
     for run in runs[1:]:
-        settings = run.config.to_flower()
-        if changed := sorted(key for key in _OF_DATA if settings.get(key) != first.get(key)):
+        settings = _of_data(run)
+        if changed := sorted(key for key in {*_OF_DATA, _RECORDS} if settings.get(key) != first.get(key)):
             raise ConfigError(
-                f"{run.path} and {runs[0].path} are about other records ({', '.join(changed)}): compare runs on the "
-                "same data"
+                f"{run.path} and {runs[0].path} are about other data ({', '.join(changed)}): compare runs on the same "
+                "records"
             )
+
+
+def _of_data(run: Run) -> dict[str, Any]:
+    """What has to be equal: settings of data, and of files their records, wherever these lie."""
+    settings: dict[str, Any] = run.config.to_flower()
+    records = RunFolder(run.path).read_json("config.json").get(_RECORDS)
+    return settings | {"data-dir": "", _RECORDS: records} if records else settings
 
 
 def _test_per_train(run: Run) -> float:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,25 @@ def test_it_goes_on_where_it_was_stopped(fedct: Fedct, here: Path, monkeypatch: 
     other = fedct(*ASKED, *options, "--set", "pseudo-weight=0.5")
     assert other.code == ConfigError.exit_code
     assert "holds runs with other settings: choose another --run-dir" in other.sentence
+
+
+def test_records_are_compared_and_not_where_they_lie(fedct: Fedct, here: Path) -> None:
+    wards(here / "wards")
+    for name in ("elsewhere", "changed"):
+        shutil.copytree(here / "wards", here / name)
+    essen = (here / "changed" / "essen.csv").read_text()
+    (here / "changed" / "essen.csv").write_text(essen.replace("well", "ill", 9))
+    learners = {"wards": "naive-bayes", "elsewhere": "decision-tree", "changed": "logistic-regression"}
+    for name, learner in learners.items():
+        run = ("--label", "label", "--learner", learner, "--rounds", "2", "--in-process", "--run-dir", f"run-{name}")
+        assert fedct("simulate", "--data-dir", name, *run).code == 0
+    assert fedct("compare", "run-wards", "run-elsewhere").code == 0
+    refused = fedct("compare", "run-wards", "run-changed")
+    assert (refused.code, "are about other data (records)" in refused.sentence) == (ConfigError.exit_code, True)
+    shutil.copy(here / "changed" / "essen.csv", here / "wards" / "essen.csv")
+    resumed = fedct("simulate", "--resume", "run-wards", "--rounds", "4", "--in-process")
+    assert resumed.code != 0
+    assert "with other data: records changed" in resumed.sentence
 
 
 @pytest.mark.parametrize(

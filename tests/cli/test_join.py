@@ -144,6 +144,11 @@ def test_a_folder_that_has_joined_takes_new_certificates_of_its_coordinator_alon
     assert (silo / "connection" / "ca.crt").read_bytes() == folder.ca.read_bytes()
     assert (silo / "silo.toml").read_bytes() == kept
     assert node_key(silo / "connection" / "node.key.pub") != known
+    assert "has another study" not in done.out + done.err
+    public = silo / "study" / "public.csv"
+    public.write_text("".join(public.read_text().splitlines(keepends=True)[:-1]))
+    done = fedct("silo", "join", again, silo)
+    assert (done.code, "has another study than" in done.out + done.err) == (0, True)
     assert "has joined already" in fedct("silo", "join", again, silo, "--label", LABEL).sentence
     for path in folder.signing_key.parent.glob("invitations.*"):
         path.unlink()

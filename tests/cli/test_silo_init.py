@@ -55,6 +55,17 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(fedct: Fedct, tmp_path: Pa
     assert files_below(tmp_path) == before
 
 
+def test_the_folder_where_the_command_runs_is_not_replaced(
+    fedct: Fedct, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_silo_folder(tmp_path / "source").parent
+    (tmp_path / "silo").mkdir()
+    monkeypatch.chdir(tmp_path / "silo")
+    outcome = fedct("silo", "init", ".", "--silo", "x", "--study", source / "study", "--data", "d", "--label", LABEL)
+    assert (outcome.code, "name it from the folder above" in outcome.sentence) == (ConfigError.exit_code, True)
+    assert not [*(tmp_path / "silo").iterdir()]
+
+
 def test_nothing_is_overwritten(fedct: Fedct, kit: Kit) -> None:
     before = {
         name: (kit.folder / name).read_bytes() for name in files_below(kit.folder) if (kit.folder / name).is_file()

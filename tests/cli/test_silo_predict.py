@@ -31,6 +31,15 @@ def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path
     assert said[0][:2] == ["record", "class"]
     assert [row[:2] for row in said[1:]] == [[str(number), name] for number, name in enumerate(classes, start=1)]
     assert all(float(row[2]) + float(row[3]) == pytest.approx(1, abs=1e-5) for row in said[1:])
+    # In the silo's own form, as its records are.
+    own = pd.read_csv(tmp_path / "new.csv").astype(str)
+    own.loc[0, "age"] = "?"
+    own.to_csv(tmp_path / "own.csv", index=False)
+    assert 'set missing = ["?"] in silo.toml' in fedct("silo", "predict", tmp_path / "own.csv", kit.folder).sentence
+    with (kit.folder / "silo.toml").open("a") as file:
+        file.write('\n[data.tables]\nmissing = ["?"]\n')
+    outcome = fedct("silo", "predict", tmp_path / "own.csv", kit.folder)
+    assert (outcome.code, outcome.out.count("\n")) == (0, len(said))
     months = pd.read_csv(tmp_path / "new.csv").assign(age=lambda table: 12 * table.age)
     months.to_csv(tmp_path / "months.csv", index=False)
     outcome = fedct("silo", "predict", tmp_path / "months.csv", kit.folder)

@@ -108,6 +108,8 @@ def make_silo(new: NewSilo) -> Path:
     """Make a silo's folder, whole or not at all. Returns it as it is shown. Raises ConfigError."""
     folder, study, data = new.folder.absolute(), new.study, new.data.absolute()
     check_new(folder)
+    if Path.cwd().resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"{folder} is where this command runs, and would be replaced: name it from the folder above")
     # Before a byte of what came from elsewhere is read.
     if study.is_dir():
         check_plain(study)

@@ -156,12 +156,19 @@ def _renew(invitation: Path, file: Path, fingerprint: str) -> None:
             check_fingerprint(invitation, found, given=fingerprint)
 
     with opened_invitation(invitation, check, known=known) as (found, files):
+        studies = (config.study, files / "study") if isinstance(config, SiloConfig) else ()
+        changed = len({read_study(study).digest for study in studies}) > 1
         targets = connection.ca_certificate, connection.client_certificate, connection.client_key
         for name, target in zip(CERTIFICATES, targets, strict=True):
             write_atomically(target, (files / name).read_bytes())
         write_atomically(pinned, found.signer)
     out, public = Output(), connection.node_key.with_name(f"{connection.node_key.name}.pub")
     out.say(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
+    if changed and isinstance(config, SiloConfig):
+        out.warn(
+            f"the invitation has another study than {config.study}, which stays: ask the coordinator what changed, "
+            "then put its study folder there, and run fedct silo approve"
+        )
     if not connection.node_key.exists():
         create_node_key(connection.node_key)
         out.say(f"Send to the coordinator: {in_shell(from_here(public))} (public, no secret)")

@@ -13,6 +13,7 @@ from fedct_flwr.cli.silo.folder import silo_file
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.schema import quantiles
+from fedct_flwr.datasets.silo_records import form_of
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.models.model_file import Recalibrated
@@ -47,7 +48,7 @@ def predict(
 
     Probabilities of the classes come after that, if the model knows any: chances, where own records could make some.
     Records are numbered from 1, images are named by file. Columns that the study does not use are ignored, so a label
-    column may be there or not.
+    column may be there or not. [data.tables] in silo.toml says how to read the table, or a data.toml next to it.
     """
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder))
@@ -55,7 +56,8 @@ def predict(
     # Networks need the statistics of the silo's records, with which they were trained.
     site = real_site(config, study)
     learned = quantiles(study.schema, study.public.X, site.private.X)
-    records = read_unlabeled(study.schema, data, accept=accept or (), learned=learned)
+    form = form_of(config.data, study)
+    records = read_unlabeled(study.schema, data, accept=accept or (), learned=learned, usual=form)
     say_findings(records)
     if not isinstance(site.learner, Saveable):
         raise ConfigError(f"models of the learner {config.learner.name!r} cannot be kept, so there is none to use")
