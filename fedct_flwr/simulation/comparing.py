@@ -294,7 +294,7 @@ def _check_data(runs: Sequence[Run]) -> None:
 
 
 def _of_data(run: Run) -> dict[str, Any]:
-    """What has to be equal: settings of data, and of files their records, wherever these lie."""
+    """Settings of data that have to be equal; of files the records, and not the folder."""
     settings: dict[str, Any] = run.config.to_flower()
     records = RunFolder(run.path).read_json("config.json").get(_RECORDS)
     return settings | {"data-dir": "", _RECORDS: records} if records else settings
