@@ -46,7 +46,7 @@ from fedct_flwr.simulation.repeats import (
 )
 from fedct_flwr.simulation.run import Run, read_run
 from fedct_flwr.text.console import bar
-from fedct_flwr.text.printable import from_here, in_shell
+from fedct_flwr.text.printable import count, from_here, in_shell
 from fedct_flwr.types import ConfigError, FedctError
 
 _METHOD: Final = "Methods"
@@ -126,7 +126,7 @@ def compare(
     folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
     if not any(map(seeds_in, folder.glob("*"))):
         check_new(folder)
-    out.say(f"{len(pairs)} methods, {len(seeds)} seeds each, in {from_here(folder)}")
+    out.say(f"{count(len(pairs), 'method')}, {count(len(seeds), 'seed')} each, in {from_here(folder)}")
     groups: dict[str, list[Run]] = {}
     left_out: list[LeftOut] = []
     trained: set[str] = set()

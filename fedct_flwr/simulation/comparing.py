@@ -27,7 +27,7 @@ from fedct_flwr.datasets import loading
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import Test
 from fedct_flwr.simulation.run import DataFrame, RichRepr, Run, frame
-from fedct_flwr.text.printable import cut
+from fedct_flwr.text.printable import count, cut
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95
@@ -189,7 +189,7 @@ class Comparison(RichRepr):
     def _table(self) -> Table:
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         words = "own test" if self.test == "own" else "pooled test"
-        table.add_column(f"{self.measure},\n{words}, {len(self.seeds)} seeds", overflow="fold")
+        table.add_column(f"{self.measure},\n{words}, {count(len(self.seeds), 'seed')}", overflow="fold")
         for title in ("rounds", "mean", "to the\nbest", "95% interval", "p"):
             table.add_column(title, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)

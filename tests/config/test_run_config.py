@@ -56,6 +56,11 @@ def test_a_run_plans_its_rounds_and_queries() -> None:
             read(protection=gone)
 
 
+@pytest.mark.parametrize("key", ["epsilon", "num-server-rounds", "pseudo-weight"])
+def test_a_truth_value_is_no_number(key: str) -> None:
+    assert message({**REQUIRED, key: True}).startswith(f"{key} = True in the run config: ")
+
+
 # --- to and from Flower
 
 
