@@ -192,7 +192,7 @@ def inspect_records(
     )
     lacking = [each for name, own in tables.items() for each in _differing(own, name)]
     known = {(each.code, each.column) for each in lacking}
-    findings = [each for each in _for_silo(found.findings) if (each.code, each.column) not in known]
+    findings = [each for each in _for_silo(found.findings, data.label, silo) if (each.code, each.column) not in known]
     findings += [*(datasets.said_of_opt_out(records, silo, words) if data.opt_out else []), *lacking]
     columns, X = study.schema.columns, {}
     for name, own in tables.items():
@@ -259,8 +259,10 @@ def _outside_stated(table: "TableOne", agreed: StudyTables, silo: SiloName) -> I
                 yield Finding("class-shares", Severity.SAID, message, fix, silo=silo)
 
 
-def _for_silo(findings: Collection[Finding]) -> list[Finding]:
-    """The findings that concern a silo; a public set that is wrong is for the coordinator to correct."""
+def _for_silo(findings: Collection[Finding], label: str, silo: SiloName) -> list[Finding]:
+    """The findings that concern a silo, which corrects its labels; the coordinator corrects a wrong public set."""
     ask = "ask the coordinator for a study in which that is put right"
+    name_it = "name the column with the study's classes as label in silo.toml, or correct the labels in it"
     public = [found for found in findings if not found.silo and found.severity is Severity.REFUSED]
-    return [*(replace(found, fix=ask) for found in public), *(found for found in findings if found.silo)]
+    own = (replace(each, fix=name_it, silo=silo) if each.column == label else replace(each, fix=ask) for each in public)
+    return [*own, *(found for found in findings if found.silo)]

@@ -45,7 +45,7 @@ def test_each_figure_is_that_of_its_source(fedct: Fedct, kit: Kit) -> None:
 
 @pytest.mark.parametrize(("group", "units"), [("", 230), ("patient", 70)])
 def test_data_subjects_are_also_those_of_the_test_file(kit: Kit, group: str, units: int) -> None:
-    # Of 168 and 61 records, three each are one patient's: 56 and 21 patients, of whom 6 are in both files.
+    # Of 168 and 60 records, three each are one patient's: 56 and 20 patients, of whom 6 are in both files.
     first = {"data.csv": 0, "test.csv": 50}
     for name in first if group else ():
         table = pd.read_csv(kit.source / name)

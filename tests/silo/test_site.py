@@ -61,6 +61,14 @@ def test_a_test_file_is_read_with_the_silos_own_mapping(tmp_path: Path) -> None:
     np.testing.assert_array_equal(site.own_test.y, simulated.own_test.y)
 
 
+def test_a_wrong_label_column_is_the_silos_to_correct(tmp_path: Path) -> None:
+    said = (
+        r"data\.csv: the label column 'age' holds .* numbers .*: name the column with the study's classes as label in"
+    )
+    with pytest.raises(DataError, match=said):
+        open_real(tmp_path, data={"label": "age"})
+
+
 Change = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
 
