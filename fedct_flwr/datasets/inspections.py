@@ -16,6 +16,7 @@ import pyarrow as pa
 from fedct_flwr import datasets
 from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
+from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_records
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.inspection.table_one import TableOne
 
 _NOTHING: Final = Inspection()
+_FEWEST_TESTED: Final = 10
+"""Records of a test file below which scores on it mean little."""
 
 
 class FolderInspection(NamedTuple):
@@ -144,50 +147,92 @@ def inspect_public(study: StudyFolder) -> Inspection:
     return inspect_tables(read_table(config.public, tables=config.tables), {}, "", settings=config.tables, words=words)
 
 
-def inspect_records(
-    data: "DataSettings", study: StudyFolder, silo: SiloName, table: pa.Table | None = None
-) -> Inspection:
-    """Inspect a silo's records next to the study's public set; of images nothing is said.
+def table_of_tests(data: "DataSettings", study: StudyFolder) -> pa.Table | None:
+    """A silo's ``test-file`` as ``table_of`` reads its records; None without one, and of images. Raises DataError."""
+    if data.test_file is None:
+        return None
+    table = table_of(type(data)(file=data.test_file, label=data.label, tables=data.tables), study)
+    return table if table is None or data.opt_out is None else datasets.records_left(table, data, data.test_file)
 
-    ``table`` is what ``table_of`` has read of them, if it has.
-    Raises ConfigError or DataError where they cannot be read.
+
+def inspect_records(
+    data: "DataSettings", study: StudyFolder, silo: SiloName, table: pa.Table | None = None, *, scored: bool = False
+) -> Inspection:
+    """Inspect a silo's records, and its test file, next to the study's public set; of images nothing is said.
+
+    ``table`` is what ``table_of`` has read of the records, if it has; ``scored``: whether scores on the test file may
+    leave. Raises ConfigError or DataError where one of the two cannot be read.
     """
     records = table_of(data, study) if table is None else table
     if records is None:
         return _NOTHING
-    tables, agreed = form_of(data, study), study.config.tables
-    if data.label not in records.column_names or records.num_rows == 0:
-        raise DataError(
-            f"{data.source} has no records, or no column {data.label!r}: correct file or label in silo.toml"
-        )
+    settings, agreed = form_of(data, study), study.config.tables
     event = next(iter(events_of(study.schema)), "")
-    if event:
-        records = with_signed_times(records, data.label, event, data.source)
-    words = Redaction(private=True, settings=tables.place)
-    accept = (*tables.accept, *agreed.accept)
+    places, tables = {silo: data.source}, {silo: records}
+    if data.test_file and (test := table_of_tests(data, study)) is not None:
+        places[silo + TESTED], tables[silo + TESTED] = data.test_file, test
+    for name, path in places.items():
+        if data.label not in tables[name].column_names or tables[name].num_rows == 0:
+            raise DataError(f"{path} has no records, or no column {data.label!r}: correct file or label in silo.toml")
+        if event:
+            tables[name] = with_signed_times(tables[name], data.label, event, path)
+    words = Redaction(private=True, settings=settings.place)
+    accept = (*settings.accept, *agreed.accept)
     found = inspect_tables(
         read_table(study.config.public, tables=agreed),
-        {silo: records},
+        tables,
         data.label,
         number=study.schema.outcome.number,
         event=event,
-        settings=tables.model_copy(update={"accept": ()}),
+        settings=settings.model_copy(update={"accept": ()}),
         accept=accept,
         agreed=study.schema.classes,
         mapping=data.mapping,
         words=words,
     )
-    lacking = [*_differing(records, silo)]
+    lacking = [each for name, own in tables.items() for each in _differing(own, name)]
     known = {(each.code, each.column) for each in lacking}
-    findings = [each for each in _for_silo(found.findings) if (each.code, each.column) not in known]
+    findings = [each for each in _for_silo(found.findings, data.label, silo) if (each.code, each.column) not in known]
     findings += [*(datasets.said_of_opt_out(records, silo, words) if data.opt_out else []), *lacking]
-    columns = study.schema.columns
-    if not found.refused and {column.name for column in columns} <= {*records.column_names}:
-        X = encode(records.select([column.name for column in columns]), columns, data.source)
-        shared = [*shared_records({"": study.public.X, silo: X}, {}, words, study.schema.categorical)]
-        more = [each for each in shared if each.code == "shared-records" or (each.silo and not tables.group)]
+    columns, X = study.schema.columns, {}
+    for name, own in tables.items():
+        if not found.refused and {column.name for column in columns} <= {*own.column_names}:
+            X[name] = encode(own.select([column.name for column in columns]), columns, places[name])
+    if silo in X:
+        tests = {silo: X[silo + TESTED]} if silo + TESTED in X else {}
+        both = {"": study.public.X, silo: X[silo]}
+        shared = [*shared_records(both, tests, words, study.schema.categorical)]
+        more = [each for each in shared if each.code == "shared-records" or (each.silo and not settings.group)]
         findings += with_accepted([*more, *_outside_stated(found.table, agreed, silo)], accept)
-    return Inspection(found.table, tuple(findings))
+    return Inspection(found.table, (*findings, *with_accepted(_of_tests(data, places, tables, words, scored), accept)))
+
+
+def _of_tests(
+    data: "DataSettings",
+    places: Mapping[SiloName, Path],
+    tables: Mapping[SiloName, pa.Table],
+    words: Redaction,
+    scored: bool,
+) -> Iterator[Finding]:
+    """Groups that a silo trains on and is tested with, and a test file of so few records that scores tell of each."""
+    silo, *tested = tables
+    for name in tested:
+        if data.tables.group:
+            own, others = (set(column_of_groups(tables[at], data.tables.group, places[at]).drop_null().to_pylist())
+                           for at in (silo, name))  # fmt: skip
+            if both := len(own & others):
+                message = (
+                    f"silo {silo} trains on {words.number(both, 'group')} of its test set, so its scores are too good"
+                )
+                fix = "remove these groups from one of the two"
+                yield Finding("shared-records", Severity.SAID, message, fix, silo=silo)
+        if scored and tables[name].num_rows < _FEWEST_TESTED:
+            message = (
+                f"silo {silo} has fewer than {_FEWEST_TESTED} test records, so scores mean little and tell of each"
+            )
+            yield Finding(
+                "few-records", Severity.SAID, message, "add records to test-file, or set metrics = false", silo=silo
+            )
 
 
 def _differing(records: pa.Table, silo: SiloName) -> Iterator[Finding]:
@@ -214,8 +259,10 @@ def _outside_stated(table: "TableOne", agreed: StudyTables, silo: SiloName) -> I
                 yield Finding("class-shares", Severity.SAID, message, fix, silo=silo)
 
 
-def _for_silo(findings: Collection[Finding]) -> list[Finding]:
-    """The findings that concern a silo; a public set that is wrong is for the coordinator to correct."""
+def _for_silo(findings: Collection[Finding], label: str, silo: SiloName) -> list[Finding]:
+    """The findings that concern a silo, which corrects its labels; the coordinator corrects a wrong public set."""
     ask = "ask the coordinator for a study in which that is put right"
+    name_it = "name the column with the study's classes as label in silo.toml, or correct the labels in it"
     public = [found for found in findings if not found.silo and found.severity is Severity.REFUSED]
-    return [*(replace(found, fix=ask) for found in public), *(found for found in findings if found.silo)]
+    own = (replace(each, fix=name_it, silo=silo) if each.column == label else replace(each, fix=ask) for each in public)
+    return [*own, *(found for found in findings if found.silo)]

@@ -4,7 +4,6 @@ Formal guarantee: errors and findings quote no id, and ``said_of_opt_out`` says 
 Under a promise, ``each_left`` decides for each record by that record and the list alone.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 _OF_IMAGES: Final = "id"
 """Header of a list for images, whose ids stand in the names of files."""
+_STRANGE: Final = b"opted-out-in-another-form"
+"""In a table's metadata next to ``LEFT_OUT``: the list has ids in a form that no record's id has."""
 _SEVERAL: Final = r"[,;\t\n]"
 """Signs between fields: several ids stand in one."""
 _ROUND: Final = r"^\d+\.00+$"
@@ -106,12 +107,12 @@ def records_left(table: pa.Table, data: "DataSettings", path: Path) -> pa.Table:
     own = column_of_groups(table, data.tables.group, path)
     out = pc.is_in(own, value_set=ids)
     number = pc.sum(out).as_py() or 0
-    if path == data.source:
-        _check_form(ids, own, data, found=number > 0)
+    strange = path == data.source and _check_form(ids, own, data, found=number > 0)
     left = table.filter(pc.invert(out))
     if number and not left.num_rows and path == data.source:
         raise FormError("all patients of the file are on the opt-out list, so no record is left: the silo has no part")
-    return left.replace_schema_metadata({**(table.schema.metadata or {}), LEFT_OUT: str(number).encode()})
+    told = {LEFT_OUT: str(number).encode(), **({_STRANGE: b""} if strange else {})}
+    return left.replace_schema_metadata({**(table.schema.metadata or {}), **told})
 
 
 def each_left(table: pa.Table, ids: pa.Array, group: str) -> pa.Table:
@@ -132,30 +133,39 @@ def images_left(names: Sequence[str], data: "DataSettings", path: Path, *, each:
     return np.flatnonzero(~out.to_numpy())
 
 
-def _check_form(ids: pa.Array, own: pa.ChunkedArray, data: "DataSettings", *, found: bool) -> None:
-    """Raise DataError where the ids of the list are spelled in other forms than those of all records."""
+def _check_form(ids: pa.Array, own: pa.ChunkedArray, data: "DataSettings", *, found: bool) -> bool:
+    """Whether the list has ids in a form that no record's id has.
+
+    Raises DataError where all ids of the list are spelled in other forms than those of all records.
+    """
     pointed, long = ([_has(each, form) for each in (ids, own)] for form in (_THOUSANDS, _LONG))
     # The same id may be 1000 on one side and 1.000 on the other.
     if pointed == [True, False] or (pointed[1] and long == [True, False]):
         raise _with_points(Path(data.opt_out or ""))
-    if not found and len(ids) and _forms(ids).isdisjoint(_forms(pc.unique(own.drop_null()))):
+    listed, known = _forms(ids), _forms(own)
+    if not found and listed and listed.isdisjoint(known):
         raise FormError(
             "no id of the opt-out list is among the records, which spell theirs in another form: "
             "correct the list, so that their records are left out"
         )
+    return not listed <= known
 
 
-def _forms(ids: pa.Array) -> set[str]:
+def _forms(ids: pa.Array | pa.ChunkedArray) -> set[str]:
     """Ids with 9 for digits and a for letters: 'kh-007' as 'a-9'."""
-    return {re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "9", each)) for each in ids.to_pylist()}
+    forms = pc.replace_substring_regex(pc.replace_substring_regex(ids, r"\p{Nd}+", "9"), r"\p{L}+", "a")
+    return set(pc.unique(forms).drop_null().to_pylist())
 
 
 def said_of_opt_out(table: pa.Table, silo: str, words: Redaction) -> list[Finding]:
-    """How many records were left out, to tens; nothing without a list."""
+    """How many records were left out, to tens, and whether ids are in another form; nothing without a list."""
     number = (table.schema.metadata or {}).get(LEFT_OUT)
     if number is None:
         return []
     what, fix = f"{words.number(int(number), 'record')} left out, of patients who have opted out", ""
     if not int(number):
         what, fix = "no id of the opt-out list is among the records", "nothing, if that is so; else correct the list"
+    if _STRANGE in (table.schema.metadata or {}):
+        what = f"{what}; the list also has ids in a form that no record's id has"
+        fix = "write ids of the list as the records do, so that their records are left out"
     return [Finding("opted-out", Severity.SAID, what, fix, silo=silo)]

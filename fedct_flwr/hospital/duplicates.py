@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
+from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.text.printable import normalized
 from fedct_flwr.types import DataError, Features
@@ -68,9 +69,10 @@ class DuplicateReport:
 
     @property
     def sentence(self) -> str:
-        """The report in words, without any record."""
+        """The report in words, without any record. The exact number of all would tell how many have opted out."""
+        about = Redaction(private=True).number(self.num_records, "record")
         found = (
-            f"of {self.num_records} records {self.exact} have an exact and {self.rounded} at least a rounded duplicate "
+            f"of {about} {self.exact} have an exact and {self.rounded} at least a rounded duplicate "
             f"among the {self.num_public} examples of the public set"
         )
         if not self.alarm:

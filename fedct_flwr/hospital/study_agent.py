@@ -13,7 +13,7 @@ from typing import Final
 from flwr.app import Context, Error, Message, RecordDict
 
 from client_app.main import app
-from fedct_flwr.datasets.inspection.finding import gathered
+from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.flower.runtime_client import Asker, SuperNodeError, Task, carried_task
 from fedct_flwr.hospital import opted_out
 from fedct_flwr.hospital.agent import Agent, Say
@@ -28,7 +28,6 @@ from fedct_flwr.hospital.offline_transport import OfflineAnswer, OfflineQuestion
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.silo.opening import gated, open_silo_context
 from fedct_flwr.silo.own import OwnSilo
-from fedct_flwr.text.printable import count
 from fedct_flwr.types import DataError, Refusal
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.messages import ACTION, from_record, to_record
@@ -57,7 +56,9 @@ class StudyAgent(Agent):
         super().__init__(config, study.name, files, self._gate, log, supernode, stop, say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex(), details=site.result))
         opted_out.keep(config.state, out, log.chain.number)
-        records, approval = count(site.private.size, "record"), approval_state(config, study, list(log.entries()))
+        # The exact number next to that of the file would tell how many have opted out.
+        records = Redaction(private=True).number(site.private.size, "record")
+        approval = approval_state(config, study, list(log.entries()))
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
             f"{config.learner.name}; {NOT_APPROVED.get(approval, approval)}")  # fmt: skip
         for found in gathered(site.findings):

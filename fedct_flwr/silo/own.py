@@ -18,6 +18,7 @@ from flwr.app import Context
 from fedct_flwr import labelers, privacy, silo, survival
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import SiloData, check_protected, split_silo
+from fedct_flwr.datasets.inspection.cells import TESTED
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import FailedOnRecordsError, result_of
@@ -95,8 +96,9 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     try:
         table = table_of(config.data, study)
         result = result_of(config.data, table)
-        found = inspect_records(config.data, study, config.silo, table)
-        refuse(found.findings, {"": study.config.public, config.silo: config.data.source})
+        found = inspect_records(config.data, study, config.silo, table, scored=config.policy.metrics)
+        places = {config.silo: config.data.source, config.silo + TESTED: config.data.test_file}
+        refuse(found.findings, {"": study.config.public, **places})
         own = _own_records(config, study, read_each if config.always_answers else partial(read_grouped, table=table))
         if config.promises and table is not None and own.private.size < table.num_rows:
             raise DataError(f"{config.data.source} has records that are not a line of text each")

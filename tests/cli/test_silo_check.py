@@ -49,6 +49,14 @@ def change(path: Path, *changes: Callable[[list[list[str]]], object]) -> None:
         csv.writer(file).writerows(rows)
 
 
+def leaks(out: str, kit: Kit) -> list[str]:
+    return [secret for secret in (*SECRETS, str(kit.source), str(kit.folder), str(Path.home())) if secret in out]
+
+
+def name_labels(rows: list[list[str]]) -> None:
+    rows[2][-1], rows[3][-1] = SECRETS[:2]
+
+
 def test_all_is_well(fedct: Fedct, kit: Kit) -> None:
     with coordinator_of(kit), socket.create_server(("127.0.0.1", 0)) as supernode, kit.log() as log:
         kit.edit("127.0.0.1:9094", f"127.0.0.1:{supernode.getsockname()[1]}")
@@ -104,6 +112,34 @@ def test_records_without_a_label_column_are_one_thing_to_correct(fedct: Fedct, k
     assert len(re.findall("^✗", out, re.MULTILINE)) == 1, out
 
 
+TEST_FILES: dict[str, tuple[Callable[[list[list[str]]], object] | None, str]] = {
+    "test records: all": (lambda rows: None, "✓ test records: all 13 columns of the study are there"),
+    "test records: nothing": (None, "✗ test records: nothing is there where silo.toml says"),
+    "test records: the file": (lambda rows: rows.__delitem__(slice(1, None)), "✗ test records: the file has none"),
+    "test records: the label": (lambda rows: [row.pop() for row in rows], "✗ test records: the label column"),
+    "test records: missing": (lambda rows: [row.pop(0) for row in rows], "✗ test records: missing are 'age'"),
+    "labels: the test": (name_labels, "✗ labels: the test file has others than the study"),
+    "data: silo": (
+        lambda rows: rows.__delitem__(slice(4, None)),
+        "! data: silo cleveland has fewer than 10 test records",
+    ),
+}
+
+
+@pytest.mark.parametrize("start", TEST_FILES)
+def test_the_test_file_is_looked_at_like_the_records(fedct: Fedct, kit: Kit, start: str) -> None:
+    spoil, said = TEST_FILES[start]
+    kit.edit('label = "class"', f'label = "class"\ntest-file = "{kit.source}/test.csv"')
+    kit.edit("metrics = false", "metrics = true")
+    if spoil:
+        change(kit.source / "test.csv", spoil)
+    else:
+        (kit.source / "test.csv").unlink()
+    out = fedct("silo", "check", kit.folder, "--offline").out
+    assert finding(out, start).startswith(said)
+    assert leaks(out, kit) == []
+
+
 @pytest.mark.parametrize(
     ("group", "protection", "said"),
     [
@@ -135,14 +171,6 @@ def test_a_check_that_fails_itself_is_a_finding(fedct: Fedct, kit: Kit, monkeypa
 
 
 # --- nothing that tells of a patient
-
-
-def leaks(out: str, kit: Kit) -> list[str]:
-    return [secret for secret in (*SECRETS, str(kit.source), str(kit.folder), str(Path.home())) if secret in out]
-
-
-def name_labels(rows: list[list[str]]) -> None:
-    rows[2][-1], rows[3][-1] = SECRETS[:2]
 
 
 RECORDS: dict[str, Callable[[list[list[str]]], object]] = {

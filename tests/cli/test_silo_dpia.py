@@ -3,6 +3,8 @@
 import json
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from fedct_flwr.cli.silo.dpia import OPEN, facts, filled
@@ -39,6 +41,19 @@ def test_each_figure_is_that_of_its_source(fedct: Fedct, kit: Kit) -> None:
     assert "by Dr. Anna Weber (the committee's vote)" in page
     assert "170 records of this silo" in page
     assert "168" not in re.sub(r"[0-9a-f]{64}", "", page), "exact numbers of records would tell who has opted out"
+
+
+@pytest.mark.parametrize(("group", "units"), [("", 230), ("patient", 70)])
+def test_data_subjects_are_also_those_of_the_test_file(kit: Kit, group: str, units: int) -> None:
+    # Of 168 and 60 records, three each are one patient's: 56 and 20 patients, of whom 6 are in both files.
+    first = {"data.csv": 0, "test.csv": 50}
+    for name in first if group else ():
+        table = pd.read_csv(kit.source / name)
+        table.assign(patient=first[name] + np.arange(len(table)) // 3).to_csv(kit.source / name, index=False)
+    kit.edit('label = "class"', f'label = "class"\ntest-file = "{kit.source}/test.csv"')
+    if group:
+        kit.edit("# [data.tables]", f'[data.tables]\ngroup = "{group}"')
+    assert facts(kit.config, kit.study, kit.folder)["units"] == str(units)
 
 
 def test_only_the_controllers_answers_are_open(fedct: Fedct, kit: Kit) -> None:

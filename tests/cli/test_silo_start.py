@@ -52,7 +52,7 @@ def started(kit: Kit) -> Iterator[subprocess.Popen[str]]:
     try:
         assert process.stdout is not None
         said = process.stdout.readline()
-        assert "silo cleveland is ready" in said, said + process.stdout.read()
+        assert "silo cleveland is ready: about 170 records to train on" in said, said + process.stdout.read()
         yield process
     finally:
         process.kill()

@@ -144,6 +144,21 @@ def test_ids_of_nobody_here_are_said_and_not_refused(clinic: Clinic) -> None:
         assert codes["opted-out"].startswith(found)
 
 
+@pytest.mark.parametrize(("records", "text", "strange"), [
+    ("1{:03}", "1001\n1-002", True),
+    ("1{:03}", "1001\nKH-1002", True),
+    ("1{:03}", "1001\n888\nunknown", False),
+    ("KH-{}", "kh-1\nKH-2\nkh-3000", False),
+    ("KH-{}", "kh-1\n2", True),
+])  # fmt: skip
+def test_ids_in_a_form_that_no_record_has_are_said(clinic: Clinic, records: str, text: str, strange: bool) -> None:
+    clinic.tell(clinic.file.parent / "data.csv", lambda at: records.format(at // 3 + 1))
+    clinic.list.write_text(f"patient\n{text}\n", "utf-8")
+    said = [each for each in inspect_records(clinic.data, clinic.study, "a").findings if each.code == "opted-out"]
+    assert [("a form that no record's id has" in each.message) for each in said] == [strange]
+    assert "1002" not in said[0].sentence
+
+
 def test_what_is_said_hides_the_number(clinic: Clinic) -> None:
     said = set()
     for patients in (4, 5):

@@ -1,9 +1,11 @@
 """What a silo works with: a real one's is the simulated one's to the last bit, and its own settings decide."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedct_flwr.config.run import RunConfig
@@ -13,7 +15,7 @@ from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.own import real_site
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.silo.site import Site
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 from fedct_flwr.wire.kinds import HARD
 from tests.hospitals import STUDY, write_silo_folder
 
@@ -57,6 +59,53 @@ def test_a_test_file_is_read_with_the_silos_own_mapping(tmp_path: Path) -> None:
     site, simulated = real_site(config, read_study(config.study)), simulated_site(RUN, 0)
     np.testing.assert_array_equal(site.private.y, simulated.private.y)
     np.testing.assert_array_equal(site.own_test.y, simulated.own_test.y)
+
+
+def test_a_wrong_label_column_is_the_silos_to_correct(tmp_path: Path) -> None:
+    said = (
+        r"data\.csv: the label column 'age' holds .* numbers .*: name the column with the study's classes as label in"
+    )
+    with pytest.raises(DataError, match=said):
+        open_real(tmp_path, data={"label": "age"})
+
+
+Change = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
+
+
+def open_tested(folder: Path, change: Change) -> Site:
+    """A silo with patients of three records each, whose test file is changed: ``change(records, tests)``."""
+    path = write_silo_folder(folder, data={"tables": {"group": "patient"}}, policy={"metrics": True})
+    own, tests = (pd.read_csv(folder / name) for name in ("data.csv", "test.csv"))
+    own["patient"], tests["patient"] = np.arange(len(own)) // 3, 1000 + np.arange(len(tests)) // 3
+    own.to_csv(folder / "data.csv", index=False)
+    change(own, tests).to_csv(folder / "test.csv", index=False)
+    config = SiloConfig.read_toml(path)
+    return real_site(config, read_study(config.study))
+
+
+TEST_FILES: dict[str, tuple[Change, list[str]]] = {
+    "all good": (lambda own, tests: tests, []),
+    "the file of the records": (lambda own, tests: own, ["about 170 records of the test part", "about 60 groups"]),
+    "two of its patients": (lambda own, tests: tests.assign(patient=[0, 0, 1, *tests.patient[3:]]), ["than 5 groups"]),
+    "ages in months": (
+        lambda own, tests: tests.assign(age=tests.age * 12),
+        ["'age' at silo cleveland.test lies apart"],
+    ),
+    "seven records": (lambda own, tests: tests.head(7), ["fewer than 10 test records"]),
+}
+
+
+@pytest.mark.parametrize("name", TEST_FILES)
+def test_a_test_file_is_inspected_like_the_records(tmp_path: Path, name: str) -> None:
+    change, said = TEST_FILES[name]
+    found = [each.message for each in open_tested(tmp_path, change).findings]
+    assert len(found) == len(said), found
+    assert all(any(part in each for each in found) for part in said), found
+
+
+def test_a_test_file_in_another_spelling_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"test\.csv: two classes .* spelling at silo cleveland\.test"):
+        open_tested(tmp_path, lambda own, tests: tests.assign(**{"class": tests["class"].str.upper()}))
 
 
 @pytest.mark.parametrize("name", ["sklearn.svm.SVC", "tests.federation.learners.network", "os.system"])

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.cli.findings import CheckFinding, bad, good, of_data, warning
+from fedct_flwr.cli.findings import CheckFinding, Mark, bad, good, of_data, warning
 from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
@@ -20,7 +20,7 @@ from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
-from fedct_flwr.datasets.inspections import inspect_records
+from fedct_flwr.datasets.inspections import inspect_records, table_of_tests
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.silo_records import differing, events_of, read_grouped
 from fedct_flwr.datasets.study_folder import read_study
@@ -37,6 +37,8 @@ from fedct_flwr.survival.times import EVENTS, check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 
+_OWN: Final = "records"
+_TESTED: Final = "test records"
 _LISTED: Final = 5
 _CLASSES: Final = 20
 _SAMPLE: Final = 500
@@ -54,21 +56,36 @@ def study(silo: Silo) -> Iterator[CheckFinding]:
 
 
 def records(silo: Silo) -> Iterator[CheckFinding]:
-    """Whether the records can be read and have the study's columns."""
-    config, agreed = silo.config, silo.study
-    if not config.data.source.exists():
-        yield bad("records: nothing is there where silo.toml says", "put it there, or correct its path under [data]")
-    elif agreed.config.image_size:
-        silo.fits = True
-    elif not config.data.label:
+    """Whether the records, and those of the test file, can be read and have the study's columns."""
+    data, agreed = silo.config.data, silo.study
+    places = {_OWN: data.source, **({_TESTED: data.test_file} if data.test_file else {})}
+    gone = [what for what, path in places.items() if not path.exists()]
+    for what in gone:
+        yield bad(f"{what}: nothing is there where silo.toml says", "put it there, or correct its path under [data]")
+    if gone or agreed.config.image_size:
+        silo.fits = not gone
+    elif not data.label:
         yield bad("records: silo.toml names no label column", "write label = '...' under [data]")
     else:
-        try:
-            yield from _table(silo)
-        except FormError as error:
-            what = "of silo.toml" if config.data.query else "the file"
-            message, _, fix = str(error).replace(str(config.data.source), what).partition(": ")
-            yield bad(f"records: {message}", fix, error)
+        found = [each for what, path in places.items() for each in _file(silo, what, path)]
+        silo.fits = all(each.mark is not Mark.BAD for each in found)
+        yield from found
+
+
+def _file(silo: Silo, what: str, path: Path) -> Iterator[CheckFinding]:
+    """Whether one of the two is a table with the study's columns. Raises DataError for records that are none."""
+    try:
+        table = silo.table if what == _OWN else table_of_tests(silo.config.data, silo.study)
+        assert table is not None  # noqa: S101 - there are no images
+        yield from _table(silo, table, what, path)
+    except FormError as error:
+        named = "of silo.toml" if what == _OWN and silo.config.data.query else "the file"
+        message, _, fix = str(error).replace(str(path), named).partition(": ")
+        yield bad(f"{what}: {message}", fix, error)
+    except DataError as error:
+        if what == _OWN:
+            raise
+        yield bad(f"{what}: the file cannot be read as a table", "save it in the form of the records' file", error)
 
 
 def labels(silo: Silo) -> Iterator[CheckFinding]:
@@ -85,25 +102,29 @@ def labels(silo: Silo) -> Iterator[CheckFinding]:
             yield bad(what, f"give times as numbers from each one's start, and {EVENTS}", error)
         else:
             yield good("follow-up: each record has a time and an event or none")
-        return
-    read_grouped(config.data, agreed, table=silo.table)
-    what = "in the range of the study" if agreed.config.number else "a class of the study"
-    yield good(f"labels: each of them is {what}")
+    else:
+        read_grouped(config.data, agreed, table=silo.table)
+        what = "in the range of the study" if agreed.config.number else "a class of the study"
+        yield good(f"labels: each of them is {what}")
+    if config.data.test_file:
+        try:
+            read_grouped(config.data, agreed, config.data.test_file)
+        except DataError as error:
+            yield bad("labels: the test file has others than the study", "write them as in the records' file", error)
 
 
-def _table(silo: Silo) -> Iterator[CheckFinding]:
-    data, schema, group, table = silo.config.data, silo.study.schema, silo.config.data.tables.group, silo.table
-    assert table is not None  # noqa: S101 - there are no images
+def _table(silo: Silo, table: pa.Table, what: str, path: Path) -> Iterator[CheckFinding]:
+    data, schema, group = silo.config.data, silo.study.schema, silo.config.data.tables.group
     found, columns = set(table.column_names), [column.name for column in schema.columns]
     missing, extra = (
         [name for name in columns if name not in found],
         found - {data.label, group, *events_of(schema), *columns},
     )
-    unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, data.source)]
+    unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, path)]
     message = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
     more = "take out of the file what is not in the public set; fedct silo check --details names them"
     correct = "correct {} in silo.toml"
-    fault, fix = _of_groups(silo, table) if group in found else ("", "")
+    fault, fix = _of_groups(silo, table, protected=what == _OWN) if group in found else ("", "")
     problems = (
         (not table.num_rows, "the file has none", "put records under its header"),
         (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
@@ -124,30 +145,29 @@ def _table(silo: Silo) -> Iterator[CheckFinding]:
         (unfit, f"of another kind than in the public set: {listed(unfit, _LISTED)}", "numbers, or text, as there"),
     )
     # Only the study's own names are said: a file without a header has a record in their place.
-    wrong = [bad(f"records: {what}", fix, listed(sorted(extra), _LISTED)) for there, what, fix in problems if there]
+    wrong = [bad(f"{what}: {why}", fix, listed(sorted(extra), _LISTED)) for there, why, fix in problems if there]
     if wrong:
         yield from wrong
         return
-    silo.fits = True
     lacking = len(differing(table)[0])
     present = f"{len(columns) - lacking} of {len(columns)}" if lacking else f"all {len(columns)}"
-    yield good(f"records: {present} columns of the study are there, and a label column")
-    if more_sheets := len(other_sheets(data.source, data.tables)):
+    yield good(f"{what}: {present} columns of the study are there, and a label column")
+    if more_sheets := len(other_sheets(path, data.tables)):
         others = "1 with contents is" if more_sheets == 1 else f"{more_sheets} with contents are"
         yield warning(
-            f"records: only the first sheet of the file is read, and {others} not",
+            f"{what}: only the first sheet of the file is read, and {others} not",
             "nothing, if that is so; otherwise write sheet = '...' under [data.tables] in silo.toml",
         )
 
 
-def _of_groups(silo: Silo, table: pa.Table) -> tuple[str, str]:
-    """The fault of the group column, and its remedy; both empty if there is none."""
+def _of_groups(silo: Silo, table: pa.Table, *, protected: bool) -> tuple[str, str]:
+    """The fault of the group column, and its remedy; both empty if there is none. Test records are not protected."""
     try:
         groups = column_of_groups(table, silo.config.data.tables.group, "the table")
     except DataError as error:
         message, _, fix = str(error).rpartition(": ")
         return message, fix
-    if silo.config.promises and (groups.null_count or len(groups.unique()) == 1):
+    if protected and silo.config.promises and (groups.null_count or len(groups.unique()) == 1):
         what = "some have no group, or all have the same, so no patient can be protected"
         return what, "fill the group column in, take these records out, or correct group in silo.toml"
     return "", ""
@@ -164,7 +184,10 @@ def _fits(table: pa.Table, column: Column, file: Path) -> bool:
 def inspection(silo: Silo) -> Iterator[CheckFinding]:
     """Whether the records are what the study takes them for: values, spellings, units, copies."""
     config, agreed = silo.config, silo.study
-    found = silo.read("the records", lambda: inspect_records(config.data, agreed, config.silo, silo.table))
+    found = silo.read(
+        "the records",
+        lambda: inspect_records(config.data, agreed, config.silo, silo.table, scored=config.policy.metrics),
+    )
     for each in map(of_data, gathered(found.findings)):
         yield replace(each, message=f"data: {each.message}")
     if sentence := largest(found.table, Redaction(private=True)):

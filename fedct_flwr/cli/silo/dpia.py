@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import numpy as np
+import pyarrow as pa
 import typer
 from jinja2 import UndefinedError
 
@@ -18,6 +20,8 @@ from fedct_flwr.cli.promised import sheets_of
 from fedct_flwr.cli.silo.approval_page import STATED, Page, Units
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.datasets.federated import column_of_groups, num_units, numbered
+from fedct_flwr.datasets.inspections import table_of_tests
 from fedct_flwr.datasets.silo_records import read_grouped, table_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files import write_atomically
@@ -74,7 +78,8 @@ def filled(values: Mapping[str, Any]) -> str:
 
 def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any]:
     """All that the template asks for. Raises ConfigError, DataError, LedgerError or RunError."""
-    records, groups = read_grouped(config.data, study, table=table_of(config.data, study))
+    table = table_of(config.data, study)
+    records, groups = read_grouped(config.data, study, table=table)
     entries, units = [*read_entries(config.state)], Units.of(records, groups)
     found = find_duplicates(records.X, study.public.X, study.schema)
     sections = Page(config, study, entries, units, found).sections()
@@ -89,7 +94,7 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
         "study": study.name,
         "version": __version__,
         "unit": config.unit,
-        "units": rounded(units.number),
+        "units": rounded(units.number + _tested_alone(config, study, table)),
         "columns": [column.name for column in study.schema.columns],
         "own": {title: getattr(config.governance, name) for name, title in _OWN.items()},
         "stated": {title: getattr(study.config.governance, name) for name, title in STATED.items()},
@@ -102,6 +107,21 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
         "released": sum(entry.event is Event.RELEASED for entry in entries),
         "log": verify_log(config.state, load_public_key(public_key_path(config.egress_key)), config.silo),
     }
+
+
+def _tested_alone(config: SiloConfig, study: StudyFolder, table: pa.Table | None) -> int:
+    """How many units stand in the test file alone. Groups of images have no common numbers, so all of its own."""
+    data, tested = config.data, table_of_tests(config.data, study)
+    if data.test_file is None:
+        return 0
+    if table is None or tested is None:
+        images, groups = read_grouped(data, study, data.test_file)
+        return num_units(images.size, groups)
+    if not data.tables.group:
+        return int(tested.num_rows)
+    places = ((table, data.source), (tested, data.test_file))
+    own, others = numbered([column_of_groups(each, data.tables.group, path) for each, path in places])
+    return len(np.setdiff1d(others, own))
 
 
 def _at(place: str, sections: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
