@@ -227,12 +227,10 @@ def _of_tests(
                 fix = "remove these groups from one of the two"
                 yield Finding("shared-records", Severity.SAID, message, fix, silo=silo)
         if scored and tables[name].num_rows < _FEWEST_TESTED:
-            message = (
-                f"silo {silo} has fewer than {_FEWEST_TESTED} test records, so scores mean little and tell of each"
-            )
-            yield Finding(
-                "few-records", Severity.SAID, message, "add records to test-file, or set metrics = false", silo=silo
-            )
+            few = f"fewer than {_FEWEST_TESTED} test records"
+            message = f"silo {silo} has {few}, so their scores mean little, and may tell about single patients"
+            fix = "add records to test-file, or set metrics = false"
+            yield Finding("few-records", Severity.SAID, message, fix, silo=silo)
 
 
 def _differing(records: pa.Table, silo: SiloName) -> Iterator[Finding]:

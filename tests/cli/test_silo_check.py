@@ -118,7 +118,7 @@ TEST_FILES: dict[str, tuple[Callable[[list[list[str]]], object] | None, str]] = 
     "test records: the file": (lambda rows: rows.__delitem__(slice(1, None)), "✗ test records: the file has none"),
     "test records: the label": (lambda rows: [row.pop() for row in rows], "✗ test records: the label column"),
     "test records: missing": (lambda rows: [row.pop(0) for row in rows], "✗ test records: missing are 'age'"),
-    "labels: the test": (name_labels, "✗ labels: the test file has others than the study"),
+    "labels: some": (name_labels, "✗ labels: some in the test file are missing, no class of the study"),
     "data: silo": (
         lambda rows: rows.__delitem__(slice(4, None)),
         "! data: silo cleveland has fewer than 10 test records",

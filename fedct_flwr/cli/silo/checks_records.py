@@ -110,7 +110,11 @@ def labels(silo: Silo) -> Iterator[CheckFinding]:
         try:
             read_grouped(config.data, agreed, config.data.test_file)
         except DataError as error:
-            yield bad("labels: the test file has others than the study", "write them as in the records' file", error)
+            yield bad(
+                "labels: some in the test file are missing, no class of the study, or outside of its range",
+                "write them as in the records' file",
+                error,
+            )
 
 
 def _table(silo: Silo, table: pa.Table, what: str, path: Path) -> Iterator[CheckFinding]:
