@@ -13,7 +13,7 @@ from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words
 
@@ -124,6 +124,12 @@ def test_what_cannot_be_promised_is_not_approved(fedct: Fedct, kit: Kit, mistake
     assert outcome.code == ConfigError.exit_code
     assert sentence in words(outcome.err)
     assert kit.events == []
+
+
+def test_a_test_file_that_cannot_be_read_is_not_approved(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('# test-file = "test.csv"', 'test-file = "test.csv"')
+    outcome = approve(fedct, kit)
+    assert (outcome.code, "test.csv" in outcome.sentence, kit.events) == (DataError.exit_code, True, [])
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])

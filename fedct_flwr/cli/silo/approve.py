@@ -127,6 +127,8 @@ def _study(config: SiloConfig, out: Output) -> _Subject:
     with out.doing("comparing the silo's records with the public set"):
         table = table_of(config.data, study)
         records, groups = read_grouped(config.data, study, table=table)
+        if config.data.test_file:
+            read_grouped(config.data, study, config.data.test_file)
         if config.promises:
             check_protected(groups, config.silo)
         found = find_duplicates(records.X, study.public.X, study.schema)
