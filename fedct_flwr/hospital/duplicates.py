@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.text.printable import normalized
+from fedct_flwr.text.printable import normalized, rounded
 from fedct_flwr.types import DataError, Features
 
 SIGNIFICANCE: Final = 0.01
@@ -70,10 +69,9 @@ class DuplicateReport:
     @property
     def sentence(self) -> str:
         """The report in words, without any record. The exact number of all would tell how many have opted out."""
-        about = Redaction(private=True).number(self.num_records, "record")
         found = (
-            f"of {about} {self.exact} have an exact and {self.rounded} at least a rounded duplicate "
-            f"among the {self.num_public} examples of the public set"
+            f"of about {rounded(self.num_records)} records {self.exact} have an exact and {self.rounded} at least a "
+            f"rounded duplicate among the {self.num_public} examples of the public set"
         )
         if not self.alarm:
             return f"{found}, no more than chance explains"
