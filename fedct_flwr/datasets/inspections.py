@@ -19,7 +19,7 @@ from fedct_flwr.datasets import files
 from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
-from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_records
+from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_groups, shared_records
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import Inspection
@@ -221,11 +221,7 @@ def _of_tests(
             own, others = (set(column_of_groups(tables[at], data.tables.group, places[at]).drop_null().to_pylist())
                            for at in (silo, name))  # fmt: skip
             if both := len(own & others):
-                message = (
-                    f"silo {silo} trains on {words.number(both, 'group')} of its test set, so its scores are too good"
-                )
-                fix = "remove these groups from one of the two"
-                yield Finding("shared-records", Severity.SAID, message, fix, silo=silo)
+                yield shared_groups(silo, both, words)
         if scored and tables[name].num_rows < _FEWEST_TESTED:
             few = f"fewer than {_FEWEST_TESTED} test records"
             message = f"silo {silo} has {few}, so their scores mean little, and may tell about single patients"

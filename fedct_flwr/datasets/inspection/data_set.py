@@ -101,11 +101,7 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
     for silo in dataset.silos:
         both = () if silo.groups is None or silo.test_groups is None else np.intersect1d(silo.groups, silo.test_groups)
         if len(both):
-            message = (
-                f"silo {silo.name} trains on {count(len(both), 'group')} of its test set, so its scores are too good"
-            )
-            fix = "remove these groups from one of the two"
-            yield Finding("shared-records", Severity.SAID, message, fix, silo=silo.name)
+            yield shared_groups(silo.name, len(both), Redaction())
         if silo.groups is not None and not silo.test.size and len(np.unique(silo.groups)) == 1:
             message = f"all records of silo {silo.name} are of one group, so none is held out for a test"
             yield Finding("few-records", Severity.SAID, message, "check the group column there", silo=silo.name)
@@ -123,6 +119,13 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
         message = f"{shared:,} of {count(len(groups), 'group')} have records at several silos"
         fix = "nothing, if each silo numbers its groups by itself; otherwise the pooled test score is too good"
         yield Finding("shared-records", Severity.SAID, message, fix)
+
+
+def shared_groups(silo: SiloName, amount: int, redaction: Redaction) -> Finding:
+    """The finding that an amount of groups stands in a silo's training and test part."""
+    groups, fix = redaction.number(amount, "group"), "remove these groups from one of the two"
+    message = f"silo {silo} trains on {groups} of its test set, so its scores are too good"
+    return Finding("shared-records", Severity.SAID, message, fix, silo=silo)
 
 
 def shared_records(
