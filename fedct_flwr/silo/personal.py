@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -12,14 +13,14 @@ import numpy as np
 
 from fedct_flwr import silo
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.learners.base import Choosing, Learner, Markable, Resumable, Saveable
+from fedct_flwr.learners.base import Choosing, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.silo.answers import Question, answer, safeguard_of
 from fedct_flwr.silo.judgment import STORED, Judge, Judgment
 from fedct_flwr.silo.site import WRITING, SiloContext, set_back
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
+from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, TrainingError, Votes
 
 
 class DecisionKey(NamedTuple):
@@ -102,10 +103,9 @@ class Personal:
         resumed = self._context.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._context.model_digest else None
         fresh = set_back(learner, mine or None, self._context.model if resumed else None)
-        if fresh and isinstance(learner, Resumable):
-            promised = bool(question.instruction.noise or self._context.release)
-            if rounds := silo.warm_up_alone(self._site, promised=promised):
-                logger.info("Silo %s: %s rounds on its own records before its first answer", self._site.silo, rounds)
+        rounds = silo.warm_up_alone(self._site, promised=self._promised(question)) if fresh else 0
+        if rounds:
+            logger.info("Silo %s: %s rounds on its own records before its first answer", self._site.silo, rounds)
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question)
@@ -139,11 +139,14 @@ class Personal:
                 self._write(self._context.model, learner, progress)
                 self._context.state.put(self._name, _State(*now, progress).to_bytes())
                 self._forget_others()
-            self._keep_before()
+            self._keep_before(question)
         except TrainingError as error:
             logger.error("Silo %s: its own model did not learn this round: %s", self._site.silo, error)
         except Exception:
             logger.exception("Silo %s: its own model did not learn this round", self._site.silo)
+
+    def _promised(self, question: Question) -> bool:
+        return bool(question.instruction.noise or self._context.release)
 
     def take_over(self, run_id: int) -> None:
         """Go on from where the model stood in another run, of which this one is the continuation."""
@@ -163,28 +166,22 @@ class Personal:
             return learner.mark()
         return learner.dump() if isinstance(learner, Resumable) else b""
 
-    def _keep_before(self) -> None:
+    def _keep_before(self, question: Question) -> None:
         """Keep a model of the silo's own records alone, once in a study and last of all: a network takes long."""
         path, learner, site = self._context.before, self._site.learner, self._site
         if path is None or path.exists() or not isinstance(learner, Saveable):
             return
         try:
-            self._fit_alone(learner, site.private)
+            if isinstance(learner, Resumable):
+                learner.reset()
+                # With a safeguard of its own: what the run has decided stays as it is.
+                silo.train_alone(replace(site), _ROUNDS_ALONE, promised=self._promised(question))
+            else:
+                learner.fit(*site.private)
             with WRITING:
                 learner.save(path)
         except (TrainingError, OSError) as error:
             logger.warning("Silo %s: the model of before the study was not kept in %s: %s", site.silo, path, error)
-
-    def _fit_alone(self, learner: Learner, records: Examples) -> None:
-        """Train on records alone, a network as long as a run takes by default. Raises TrainingError."""
-        if not isinstance(learner, Resumable):
-            learner.fit(*records)
-            return
-        learner.reset()
-        public = self._site.public
-        unlabeled = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
-        for _ in range(_ROUNDS_ALONE):
-            learner.advance(records, public.X, unlabeled, self._site.settings.full_weight)
 
     def _write_judgment(self, question: Question) -> None:
         """Write what the silo makes of the consensus, for itself alone."""

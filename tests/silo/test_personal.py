@@ -68,6 +68,14 @@ def test_the_model_of_before_is_trained_once_and_leaves_no_trace_in_the_other(tm
     assert (tmp_path / "once" / model).read_bytes() == (tmp_path / "twice" / model).read_bytes()
 
 
+def test_the_model_of_before_is_that_of_a_run_which_teaches_nothing(tmp_path: Path) -> None:
+    silo = silo_in(tmp_path)
+    for number in range(1, 11):
+        learn(silo, number)
+    (before,) = (tmp_path / "state").glob(f"before-*{SUFFIX}")
+    assert before.read_bytes() == (tmp_path / "state" / f"model-{STUDY}{SUFFIX}").read_bytes()
+
+
 @pytest.mark.parametrize("weight", ["auto", 1.0], ids=["guarded", "a number"])
 def test_own_records_make_chances_of_what_the_kept_model_ranks(tmp_path: Path, weight: object) -> None:
     silo = silo_in(tmp_path, learner={**FOREST, "pseudo-weight": weight})
