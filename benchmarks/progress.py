@@ -1,6 +1,7 @@
 """How far an experiment is, and what it has measured already: it can be stopped and run again."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -99,9 +100,9 @@ def once(key: str, measure: Callable[[], Any]) -> Any:
         return measure()
     kept = _kept[0]
     if key not in kept.lines:
-        start = time.perf_counter()
+        start = spent()
         values = json.loads(json.dumps(measure()))
-        kept.keep(key, values, round(time.perf_counter() - start, 3))
+        kept.keep(key, values, round(spent() - start, 3))
     return kept.lines[key]["values"]
 
 
@@ -122,6 +123,11 @@ def _new(ask: Callable[[], object], known: dict[str, Any]) -> list[dict[str, Any
     return [line for key, line in _kept[0].lines.items() if key not in known]
 
 
+def spent() -> float:
+    """Processor seconds of this process and of those that it has waited for: other programs do not count."""
+    return sum(os.times()[:4])
+
+
 def seconds() -> float:
-    """What all measurements took, also those of an earlier run; 0 where none were kept."""
+    """Processor seconds of all measurements, also of those of an earlier run; 0 where none were kept."""
     return sum(line["seconds"] for kept in _kept for line in kept.lines.values())

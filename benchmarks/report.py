@@ -5,7 +5,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +22,6 @@ RESULTS: Final = Path(__file__).parent / "results"
 """Those that are committed."""
 BUILD: Final = Path("build") / "benchmarks"
 _kept: dict[str, Any] = {"place": BUILD, "command": "", "suffix": "", "commit": ""}
-_start = time.perf_counter()
 
 
 @dataclass
@@ -77,12 +75,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any]) -> None:
     """Print the text and write it to ``NAME.md`` in the folder for results, and all values to ``NAME.json``.
 
-    Both name the command line that runs now, and the seconds of all that it measured, as if one by one. A fast run goes
-    to ``NAME-fast``, one that only sees that all works to ``NAME-smoke``: they replace no full result.
+    Both name the command line that runs now, and the processor seconds of all that it measured. A fast run goes to
+    ``NAME-fast``, one that only sees that all works to ``NAME-smoke``: they replace no full result.
     """
-    machine, seconds = _machine(), progress.seconds() or time.perf_counter() - _start
+    machine, seconds = _machine(), progress.seconds() or progress.spent()
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
-    note = f"\nMeasured by `{command()}` in {seconds:.0f} s ({about}).\n"
+    note = f"\nMeasured by `{command()}` in {seconds:.0f} s of one core ({about}).\n"
     path = values_path(name)
     path.with_suffix(".md").write_text(text + note, encoding="utf-8")
     content = {
