@@ -19,7 +19,7 @@ from benchmarks.harness import Column, Grid, Row, Settings, Table
 from benchmarks.report import Runs
 from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.targets import MedianGrade
-from fedct_flwr.consensus.grades import GRADES, consensus_of_grades, grades
+from fedct_flwr.consensus.grades import GRADES, consensus_of_grades
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import generator
 from fedct_flwr.survival.cox import RidgeCox
@@ -139,7 +139,8 @@ def _liars(seed: int) -> dict[str, dict[str, float]]:
     nothing = np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)
     votes, turned = {}, {}
     for silo, ranking in zip(dataset.silos, rankings, strict=True):
-        given = grades(RiskModel(RidgeCox()).fit(*silo.private, ranking).predict(X)).astype(LABEL_DTYPE)
+        risk = RiskModel(RidgeCox()).fit(*silo.private, ranking).predict(X)
+        given = ranking.grades(risk).astype(LABEL_DTYPE)
         votes[silo.name] = given if ranking.can_rank else nothing
         turned[silo.name] = LABEL_DTYPE(GRADES - 1) - given
     for liar in votes:

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from fedct_flwr import survival
 from fedct_flwr.config.learner import AUTO, LearnerSettings
-from fedct_flwr.consensus.grades import grades
 from fedct_flwr.learners.catalog import SURVIVAL, make, models_in_memory, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.output_validation import values_of
@@ -104,7 +103,7 @@ class SurvivalLearner(SklearnRegressor):
         if not ranking.can_rank:
             logger.info("Silo %s: its records cannot rank better than chance, so it gives no grades", self._silo)
             return np.full(len(positions), ABSTAIN, dtype=LABEL_DTYPE)
-        return grades(own.predict(public[positions])).astype(LABEL_DTYPE)
+        return ranking.grades(own.predict(public[positions])).astype(LABEL_DTYPE)
 
     def risks(self, X: Features, horizons: tuple[float, ...]) -> NDArray[np.float64]:
         """The chance of an event up to each horizon ``(n, horizons)``, by own records. Raises TrainingError."""

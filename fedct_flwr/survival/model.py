@@ -1,10 +1,11 @@
 """A silo's own ranking, and the personal model that starts from what all silos' grades teach.
 
 Ranks need no common baseline hazard and no common follow-up. A silo ranks the public set by its own model and grades it
-in parts of one size; a student learns the mean grades by ridge regression; the silo's own scores count next to it as
-much as its records support.
+in parts of one size, in fewer parts where it has few events. A student learns the mean grades by ridge regression. The
+silo's own scores count next to it as much as its records support.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
@@ -16,6 +17,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from fedct_flwr.consensus.grades import GRADES, grades
 from fedct_flwr.survival.cox import RidgeCox, breslow, chances
 from fedct_flwr.survival.measures import better, concordance
 from fedct_flwr.survival.times import Times, times_of
@@ -32,6 +34,9 @@ _ERRORS: Final = 2
 _SURELY: Final = 3
 """The same for a ranking below chance: of 300 silos whose columns tell nothing, none is."""
 _OF_SLOPE: Final = 0.01
+_EVENTS_PER_COLUMN: Final = 2.0
+"""Events for each column from which on a silo uses all grades."""
+_FEWEST: Final = 2
 
 _Floats: TypeAlias = NDArray[np.float64]
 
@@ -52,6 +57,7 @@ class OwnRanking:
 
     def __init__(self, estimator: Any, X: Any, y: _Floats, groups: NDArray[Any] | None, rng: Generator) -> None:
         self.times, of = times_of(y), np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.events_per_column = max(1.0, self.times.event.sum()) / max(1, X.shape[1])
         folds = [_divided(self.times, of, rng) for _ in range(_DIVISIONS)]
         chosen = isinstance(estimator, RidgeCox) and estimator.penalty is None
         tried = [clone(estimator).set_params(penalty=each) for each in PENALTIES] if chosen else [estimator]
@@ -69,6 +75,17 @@ class OwnRanking:
     def can_rank(self) -> bool:
         """Whether the model ranks own records better than chance: otherwise the silo gives no grades."""
         return self.evidence > 1 / 2
+
+    def grades(self, risk: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+        """Grades of public examples by their ``risk`` ``(n,)``: fewer, in the middle, where events are few.
+
+        One grade fewer each time there are half as many events for a column. So a mean of all silos' grades weighs
+        them roughly by the precision of their coefficients (events per variable: P. Peduzzi et al., J. Clin.
+        Epidemiol. 48, 1995), and nothing but grades leaves.
+        """
+        halvings = math.ceil(math.log2(_EVENTS_PER_COLUMN / self.events_per_column))
+        parts = max(_FEWEST, GRADES - max(0, halvings))
+        return grades(risk, parts) + (GRADES - parts) // 2
 
     @property
     def reversed(self) -> bool:

@@ -174,6 +174,31 @@ def test_noise_and_records_without_an_event_cannot_rank() -> None:
     assert (RiskModel(RidgeCox()).fit(X, -times.time, none).chances(X, [1.0]) == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [(80, [0, 1, 2, 3, 4]), (8, [0, 1, 2, 3, 4]), (7, [0, 1, 2, 3]), (4, [0, 1, 2, 3]), (3, [1, 2, 3]), (1, [1, 2])],
+)
+def test_a_silo_of_few_events_for_a_column_uses_fewer_grades(events: int, expected: list[int]) -> None:
+    X, times = records(np.random.default_rng(0), 80)
+    times = times._replace(event=np.arange(80) < events)
+    ranking = OwnRanking(RidgeCox(0.1), X, times.signed, None, np.random.default_rng(0))
+    given = ranking.grades(X[:, 0])
+    assert np.unique(given).tolist() == expected
+    assert np.bincount(given, minlength=GRADES)[expected] == pytest.approx(80 / len(expected), abs=1)
+    assert (np.diff(given[X[:, 0].argsort()]) >= 0).all()
+
+
+def test_a_mean_of_grades_weighs_silos_by_their_events() -> None:
+    rng = np.random.default_rng(0)
+    X, times = records(rng, 400)
+    many, few = (OwnRanking(RidgeCox(0.1), X[:n], times.signed[:n], None, np.random.default_rng(0)) for n in (400, 8))
+    public = rng.normal(size=(500, 4))
+    right, wrong = public @ WEIGHTS, [public @ rng.normal(size=4) for _ in range(2)]
+    weighed = np.mean([many.grades(right), *map(few.grades, wrong)], axis=0)
+    same = np.mean([*map(grades, [right, *wrong])], axis=0)
+    assert np.corrcoef(weighed, right)[0, 1] > np.corrcoef(same, right)[0, 1] + 0.1
+
+
 def test_a_model_starts_from_a_good_student_and_drops_a_wrong_one() -> None:
     X, times, ranking = _ranking(size=150)
     public = np.random.default_rng(9).normal(size=(400, 4))

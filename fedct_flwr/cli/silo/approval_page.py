@@ -122,7 +122,8 @@ class Page:
         elif times := schema.follow_up:
             task = (
                 f"trains {config.learner.name} to rank records by {quoted(times.time)} until {quoted(times.event)}, "
-                f"and gives public examples grades of risk, which are labels of {len(schema.classes)} classes"
+                f"and gives public examples grades of risk, which are labels of {len(schema.classes)} classes; how "
+                "many of them it uses tells roughly how many events it has"
             )
         # Quoted, cut and one a line, so that no class passes for a sentence.
         more = len(schema.classes) - _MOST_CLASSES
