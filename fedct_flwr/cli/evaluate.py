@@ -77,12 +77,14 @@ def evaluate(
     for group in scored.groups:
         name = f"{by} = {group.group}" if group.group else "all"
         shown.add_section()
-        shown.add_row(f"[bold]{escape(name)}: n = {group.n:,}, {count(group.events, 'event')}[/]")
+        had = "" if group.events is None else f", {count(group.events, 'event')}"
+        shown.add_row(f"[bold]{escape(name)}: n = {group.n:,}{had}[/]")
         for key in filter(group.metrics.__contains__, METRICS):
             gap = [_shown(group.gaps[key], "+")] if key in group.gaps else []
             shown.add_row(METRICS[key], _shown(group.metrics[key]), *gap)
     out, groups = Output(as_json=json_), [plain(asdict(group)) for group in scored.groups]
-    together = f"groups with fewer than {FEW} records of the rarer class are together in {OTHERS!r}"
+    rarer = " of the rarer class" if labels.num_classes else ""
+    together = f"groups with fewer than {FEW} records{rarer} are together in {OTHERS!r}"
     note = f"{together}: {listed(scored.small, 3)}" if scored.small else ""
     known = chances if schema.classes else None
     out.show({"chances": known, "by": by or None, "groups": groups, "note": note}, shown)

@@ -66,8 +66,9 @@ def run_label_rounds(method: "LabelSharing", study: "Study", grid: Grid) -> dict
         study.folder.save_values(targets, terms.quantity)
         return {"fixed_point": strategy.fixed_point}
     if config.rounds == 1 and (targets == ABSTAIN).all():
-        once = "train better teachers with more records each, or lower partitions or the quorum"
-        advice = once if method.asks_once else "the silos' votes tell no classes apart, so give them another learner"
+        advice = "silos disagree too much for the algorithm; lower its quorum if it has one, or change the learner"
+        if method.asks_once:
+            advice = "train better teachers with more records each, or lower partitions or the quorum"
         asked = config.asked_about(terms.num_public)
         raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")
     study.folder.save_labels(targets, terms.classes)

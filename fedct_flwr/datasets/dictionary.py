@@ -150,7 +150,9 @@ def _of_redcap(text: str) -> Iterator[_Field]:
         if identifier.lower() == "y":
             yield name, None
         elif kind == "checkbox":
-            yield from ((f"{name}___{code.lower()}", _form(None, low, high, ["0", "1"])) for code in codes)
+            # A column's name has no minus: code -9 is in sym____9.
+            names = [f"{name}___{code.lower().replace('-', '_')}" for code in codes]
+            yield from ((each, _form(None, low, high, ["0", "1"])) for each in names)
         elif kind in ("radio", "dropdown", "yesno", "truefalse"):
             yield name, _form(None, low, high, codes if kind in ("radio", "dropdown") else ["0", "1"])
         elif kind == "slider":

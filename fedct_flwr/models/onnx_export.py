@@ -2,8 +2,9 @@
 
 The input ``features`` is ``(n, columns)``: in double precision for tables (a category is its position among the
 column's categories, NaN is missing), else in single precision. The outputs are ``label``, the number of the class, and
-``probabilities`` ``(n, classes)`` if the model knows any. The description stands in the metadata under ``fedct``. A
-model that reads text has no such file, as its tokenizer is no graph. Needs the extra ``onnx``.
+``probabilities`` ``(n, classes)`` if the model knows any. The description stands in the metadata under ``fedct``.
+Models that read text have no such file, as a tokenizer is no graph, nor have those of numbers and times. Needs the
+extra ``onnx``.
 """
 
 import copy
@@ -13,11 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.compose import merge_models
 from skl2onnx import convert_sklearn, update_registered_converter
 from skl2onnx.common.data_types import FloatTensorType
 from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+from sklearn.pipeline import Pipeline
 
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
 from fedct_flwr.models.loading import Model, blank
@@ -37,8 +40,12 @@ def to_onnx(model: Model) -> bytes:
     """The model in ONNX format. Raises ConfigError where there is no converter for it."""
     if model.description.text:
         raise ConfigError("a model that reads text has no ONNX form, as its tokenizer is no graph: use 'fedct predict'")
+    if model.schema.outcome.number:
+        raise ConfigError("a model of numbers or times has no ONNX form: use 'fedct predict'")
     try:
         whole = _converted(model)
+        # What a converter writes may still be no valid graph.
+        onnxruntime.InferenceSession(whole.SerializeToString(), providers=["CPUExecutionProvider"])
     except Exception as error:  # converters raise many types
         raise ConfigError(
             f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
@@ -102,8 +109,7 @@ def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
 
         _register(classifier, "LightGbmLGBMClassifier", convert_lightgbm)
     if relabeled or (numbers is not None and boosted not in ("xgboost", "lightgbm")):
-        classifier = copy.copy(classifier)
-        setattr(classifier, "_classes" if boosted == "lightgbm" else "classes_", numbers.astype(np.int64))
+        classifier = _with_classes(classifier, numbers.astype(np.int64))
     core: onnx.ModelProto = convert_sklearn(
         classifier,
         initial_types=[(_PREPARED, FloatTensorType([None, width]))],
@@ -115,6 +121,18 @@ def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
     elif numbers is not None and numbers.tolist() != [*range(classes)]:
         _place(core.graph, np.eye(classes, dtype=np.float32)[numbers])
     return core
+
+
+def _with_classes(classifier: Any, numbers: Any) -> Any:
+    """A copy that knows these classes: of a search what it has found, of a pipeline its last step."""
+    classifier = copy.copy(getattr(classifier, "best_estimator_", classifier))
+    if isinstance(classifier, Pipeline):
+        *before, (name, last) = classifier.steps
+        classifier.steps = [*before, (name, _with_classes(last, numbers))]
+    else:
+        lightgbm = type(classifier).__module__.startswith("lightgbm")
+        setattr(classifier, "_classes" if lightgbm else "classes_", numbers)
+    return classifier
 
 
 def _place(graph: "onnx.GraphProto", places: Any) -> None:
@@ -190,8 +208,10 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
         for number, categories in enumerate(last[0].categories_):
             if last[0].drop_idx_ is not None and (dropped := last[0].drop_idx_[number]) is not None:
                 categories = np.delete(categories, dropped)
-            known = constant(f"known_{number}", np.asarray(categories, dtype=np.float64)[None])
-            same = node("Equal", [chosen(f"value_{number}", values, [number]), known], f"is_{number}")
+            known = constant(f"known_{number}", np.asarray(categories, dtype=np.int64)[None])
+            # Positions of categories: in the older operator sets of some converters, only whole numbers are compared.
+            value = node("Cast", [chosen(f"value_{number}", values, [number])], f"whole_{number}", to=TensorProto.INT64)
+            same = node("Equal", [value, known], f"is_{number}")
             parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))
     together = node("Concat", parts, "together", axis=1) if parts else FEATURES
     node("Cast", [together], _PREPARED, to=TensorProto.FLOAT)

@@ -21,7 +21,8 @@ class Group:
 
     group: str
     n: int
-    events: int
+    events: int | None
+    """None where a number is predicted."""
     metrics: dict[str, Estimate]
     gaps: dict[str, Estimate] = field(default_factory=dict)
 
@@ -36,19 +37,19 @@ class Subgroups(NamedTuple):
 def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: Labels) -> Subgroups:
     """Assess the predictions of a test set, in all and by the group ``of`` each record ``(n,)``.
 
-    Events are records of the positive class, without one those that lack the most frequent class; where a number is
-    predicted, all records. A group is small by the rarer of two classes. Raises DataError for a group that has the name
-    of the small ones together.
+    Events are records of the positive class, without one those that lack the most frequent class. A group is small by
+    the rarer of two classes, or by all records where a number is predicted. Raises DataError for a group that has the
+    name of the small ones together.
     """
 
     def rare(y: HardLabels) -> int:
         return events(y) if labels.num_classes else len(y)
 
-    def part(rows: np.ndarray) -> tuple[int, int, dict[str, Estimate]]:
+    def part(rows: np.ndarray) -> tuple[int, int | None, dict[str, Estimate]]:
         records, p = Examples(test.X[rows], test.y[rows]), predicted.probabilities
         found = assess(records, Predicted(predicted.answers[rows], None if p is None else p[rows]), labels)
         had = rare(records.y) if labels.positive is None else int((records.y == labels.positive).sum())
-        return records.size, had, found.metrics
+        return records.size, had if labels.num_classes else None, found.metrics
 
     names = np.array(of, dtype=object)
     everything = np.ones(test.size, dtype=np.bool_)

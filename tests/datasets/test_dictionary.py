@@ -68,13 +68,13 @@ def test_redcap_has_more_kinds(tmp_path: Path) -> None:
     head = REDCAP.partition("\n")[0]
     rows = [
         "id,f,,text,Id,,,integer,1,9,y",
-        'smokes,f,,checkbox,Smokes,"1, Cigarettes | B, Pipe",,,,,',
+        'smokes,f,,checkbox,Smokes,"1, Cigarettes | B, Pipe | -9, Unknown",,,,,',
         "ill,f,,yesno,Ill,,,,,,",
         "pain,f,,slider,Pain,,,number,,,",
         "bmi,f,,calc,BMI,[weight],,,,,",
     ]
     found = Dictionary.of_file(written(tmp_path, ".csv", "\n".join([head, *rows])))
-    assert list(found.columns) == ["smokes___1", "smokes___b", "ill", "pain"]
+    assert list(found.columns) == ["smokes___1", "smokes___b", "smokes____9", "ill", "pain"]
     assert found.columns["pain"].range == (0, 100)
     assert found.left_out == ("id", "bmi")
 

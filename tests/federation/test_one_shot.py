@@ -42,6 +42,14 @@ def test_a_run_in_which_all_silos_abstain_fails(federation: Federation) -> None:
         )
 
 
+def test_one_round_without_a_quorum_is_told_to_lower_it(federation: Federation) -> None:
+    with pytest.raises(RunError, match="silos disagree too much for the algorithm; lower its quorum"):
+        federation.run(
+            num_server_rounds=1, algorithm="fedct-qualified", quorum=1.0, learner_params="{}",
+            learner="tests.federation.learners.Contrary",
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("settings", [{"algorithm": "dp-pate"}, {"algorithm": "fedkt", "privacy-level": "L1"}])
 def test_a_delta_that_lets_a_silo_be_published_is_warned_of(
     settings: dict[str, Any], wording: SnapshotAssertion

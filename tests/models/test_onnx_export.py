@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import RobustScaler, StandardScaler
+from sklearn.svm import SVC
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import learner_for, untrained
+from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.loading import Model, load_model, recalibrated
 from fedct_flwr.models.model_file import save_model
 from fedct_flwr.models.onnx_export import to_onnx
@@ -70,6 +76,27 @@ def test_an_own_classifier_that_knows_labels_and_not_all_of_them(
     np.testing.assert_allclose(probabilities, model.probabilities(X), atol=1e-5)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "learner",
+    [
+        SVC(),
+        make_pipeline(RobustScaler(), LogisticRegression()),
+        GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [0.1, 1.0]}),
+    ],
+    ids=["support vectors", "pipeline", "search"],
+)
+def test_estimators_of_two_classes_with_parts(learner: Any) -> None:
+    X, y = table()
+    schema = Schema(("no", "yes"), SCHEMA.columns)
+    own = SklearnLearner(learner, preprocessing.standard(schema, X)).fit(X, (y == 1).astype(np.int16))
+    model = Model(description(type(learner).__name__, classes=schema.classes), schema, own)
+    labels, probabilities, _ = run(model, X)
+    assert (labels == own.predict(X)).all()
+    expected = model.probabilities(X)
+    if expected is not None:
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+
+
 def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
@@ -85,6 +112,12 @@ def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.Mo
     labels, probabilities, _ = run(model, new)
     assert (labels == model.predict(new)).all()
     np.testing.assert_allclose(probabilities, model.probabilities(new), atol=1e-5)  # type: ignore[arg-type]
+
+
+def test_a_model_of_numbers_is_refused() -> None:
+    schema = Schema((), SCHEMA.columns, quantity="days")
+    with pytest.raises(ConfigError, match="a model of numbers or times has no ONNX form"):
+        to_onnx(Model(description("ridge", classes=(), quantity="days"), schema, SklearnLearner(LogisticRegression())))
 
 
 def test_what_nobody_converts_is_one_sentence(tmp_path: Path) -> None:

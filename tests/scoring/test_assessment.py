@@ -309,6 +309,8 @@ def test_groups_of_few_events_are_together_and_gaps_are_to_all_others() -> None:
     assert gap.low == pytest.approx(gap.value - math.hypot(own.value - own.low, rest.high - rest.value))
     alone = subgroups(examples(y), Predicted(answers, p), ["f"] * 120, TWO)
     assert [each.gaps for each in alone.groups] == [{}, {}]
+    numbers = subgroups(Examples(np.zeros((120, 1)), p[:, 0]), Predicted(p[:, 0], None), group, QUANTITY)
+    assert [(each.n, each.events) for each in numbers.groups] == [(120, None), (60, None), (50, None), (10, None)]
 
 
 def _right(y: HardLabels, answers: HardLabels) -> tuple[int, int]:
