@@ -163,7 +163,8 @@ def released(folder: Folder = None) -> None:
         if isinstance(outcome, Refusal):
             continue
         if (asked := instruction.histograms) and asked.where:
-            writer.writerow([entry.number, entry.run, entry.round, "", asked.where, ""])
+            condition = f"{asked.where} by {asked.by}" if asked.by else asked.where
+            writer.writerow([entry.number, entry.run, entry.round, "", condition, ""])
             continue
         for example, label, number in _rows(instruction.query.positions(terms.num_public), outcome, terms):
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])
