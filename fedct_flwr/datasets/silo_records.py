@@ -72,6 +72,19 @@ def _images_in(path: Path, data: "DataSettings", *, each: bool = False) -> "Labe
     return images.take(datasets.images_left(images.group_names(data.images.group_pattern), data, path, each=each))
 
 
+def listed_here(data: "DataSettings", study: "StudyFolder") -> list[bool]:
+    """Which ids of the opt-out list, as ``ids_opted_out`` has them, are in a record now. Raises DataError."""
+    everyone, name = data.without_opt_out, data.tables.group or "id"
+    known = set[str | None]()
+    for path in filter(None, (data.source, data.test_file)):
+        if study.schema.images:
+            table = pa.table({name: datasets.LabeledImages.of(path).group_names(data.images.group_pattern)})
+        else:
+            table = _table_in(path, data.label, study, form_of(data, study), everyone)
+        known |= set(column_of_groups(table, name, path).to_pylist()) if name in table.column_names else set()
+    return [each in known for each in datasets.ids_opted_out(data).to_pylist()]
+
+
 def _labeled_images(
     images: "LabeledImages", data: "DataSettings", study: "StudyFolder"
 ) -> tuple[Examples, Groups | None]:
