@@ -373,6 +373,11 @@ class SiloConfig(SiloFolder):
         return bool(self.noisy_kind)
 
     @property
+    def leaving(self) -> str:
+        """Contents of its messages, which count towards the limit of labels, in a word."""
+        return "numbers" if self.adds_noise else "labels"
+
+    @property
     def noisy_kind(self) -> str:
         """The kind that lets these parts out, which is also the table of study.toml with its plan; empty if none."""
         return next((kind for kind in self.policy.kinds if kind in _NOISY), "")
