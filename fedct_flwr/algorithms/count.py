@@ -74,10 +74,13 @@ class Counting(Algorithm):
                 lambda total, silos: plan.wrong(total.view(np.int64), silos),
             )
         except coordinator.Lost as why:
-            raise RunError(
-                f"{why}; the silos have paid for it: see to them, let them approve a higher epsilon under "
-                "[privacy], then resume the run"
-            ) from None
+            paid = (
+                "an earlier run has asked for this sum: resume that run"
+                if why.repeated
+                else "the silos have paid for it: see to them, let them approve a higher epsilon under [privacy], then "
+                "resume the run"
+            )
+            raise RunError(f"{why}; {paid}") from None
         opened = total.view(np.int64)
         study.folder.save_checkpoint(Checkpoint(number, nothing, {_COUNTS: opened}))
         return opened, silos

@@ -10,6 +10,7 @@ from typing import Any, Final, get_type_hints
 
 import click
 import typer
+from rich.markup import escape
 from typer.core import TyperGroup
 from typer.models import ArgumentInfo
 
@@ -77,7 +78,7 @@ def _summary(module: str, function: str) -> str:
     spec = importlib.util.find_spec(module)
     tree = ast.parse(Path(str(spec and spec.origin)).read_bytes())
     (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    return " ".join((ast.get_docstring(found) or "").partition("\n\n")[0].split())
+    return escape(" ".join((ast.get_docstring(found) or "").partition("\n\n")[0].split()))
 
 
 def lazy_group(package: str, names: Collection[str], modules: Mapping[str, str], about: str) -> typer.Typer:
@@ -92,15 +93,21 @@ def lazy_group(package: str, names: Collection[str], modules: Mapping[str, str],
 
 
 def load_command(name: str, module: str) -> click.Command:
-    """The command itself. Its help is the function's docstring, each paragraph in one line."""
+    """The command itself. Its help is the function's docstring, each paragraph in one line.
+
+    Rich would take words in brackets, such as [draw], for markup.
+    """
     function = getattr(importlib.import_module(module), name.replace("-", "_"))
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
     single.command(name)(function)
     command = typer.main.get_command(single)
     # Typer breaks the lines of all paragraphs but the first where the docstring does.
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
-    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    command.help = escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))
     _explain_arguments(command, function)
+    for parameter in command.params:
+        if said := getattr(parameter, "help", None):
+            vars(parameter)["help"] = escape(said)
     return command
 
 

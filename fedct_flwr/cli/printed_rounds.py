@@ -45,7 +45,8 @@ class PrintedRounds(Monitor):
     def _print(self, entry: Mapping[str, Any]) -> None:
         sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
         line = f"round {entry['round']:>2}   "
-        line += f"{count(len(sent), 'silo')} sent {fmean(sent):,.0f} bytes each" if sent else "no sum was opened"
+        most = f"{'at most ' * (len({*sent}) > 1)}{max(sent, default=0):,} bytes each"
+        line += f"{count(len(sent), 'silo')} sent {most}" if sent else "no sum was opened"
         if "agreement" in entry:  # where silos share labels
             line += f", {entry['agreement']:.1%} agree, {count(entry['changed'], 'label')} changed"
         if "distance" in entry:  # where they share values

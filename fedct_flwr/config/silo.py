@@ -106,6 +106,13 @@ class DataSettings(Settings):
         """The list under ``[records]``, which all that reads records leaves out."""
         return self._opt_out
 
+    @property
+    def without_opt_out(self) -> Self:
+        """The same without the opt-out list."""
+        found = self.model_copy()
+        found._opt_out = None
+        return found
+
     @cached_property
     def sql(self) -> bytes:
         """The beginning of the query's file, read once: what is approved is what runs. Raises OSError."""
@@ -364,6 +371,11 @@ class SiloConfig(SiloFolder):
     def adds_noise(self) -> bool:
         """Whether it lets parts of sums out whose noise protects records, and nothing else."""
         return bool(self.noisy_kind)
+
+    @property
+    def leaving(self) -> str:
+        """Contents of its messages, which count towards the limit of labels, in a word."""
+        return "numbers" if self.adds_noise else "labels"
 
     @property
     def noisy_kind(self) -> str:

@@ -83,6 +83,12 @@ def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeou
     return exchange
 
 
+class Lost(RunError):
+    """A sum was not opened, and silos with noise have paid for it; ``repeated``: in an earlier run."""
+
+    repeated = False
+
+
 class RoundSum(NamedTuple):
     """A round's sum, and the bytes that each silo sent for it."""
 
@@ -103,7 +109,7 @@ class Sums:
     def sum(
         self, grid: Grid, shape: "Shape", silos: Collection[SiloName], server_round: int, deadline: float
     ) -> RoundSum:
-        """Add the answers of these silos, all of which are ready. Raises RunError where no sum can be opened.
+        """Add the answers of these silos, all of which are ready. Raises Lost where no sum can be opened.
 
         Another session begins where these are other silos than those of the last sum.
         """
@@ -123,17 +129,17 @@ class Sums:
                 secure_sum.begin_session(self._coordinator, exchange)
             found = secure_sum.sum_securely(self._coordinator, exchange, shape)
         except secure_sum.SumRefused as refused:
-            raise RunError(f"round {server_round} has no secure sum of the silos' answers: {refused}") from None
+            faults = self._coordinator.faults
+            why = "; ".join([str(refused), *(f"{silo}: {fault.sentence}" for silo, fault in faults.items())])
+            error = Lost(f"round {server_round} has no secure sum of the silos' answers: {why}")
+            error.repeated = secure_sum.Fault.REPEATED in faults.values()
+            raise error from None
         self._added = found.summands
         return RoundSum(found, sent)
 
 
 Valid = dict[SiloName, tuple[Answer, float]]
 """Answers with the seconds that they took."""
-
-
-class Lost(RunError):
-    """A sum was not opened, and silos have paid for it."""
 
 
 class NoisySums:
@@ -168,9 +174,9 @@ class NoisySums:
         deadline = self._study.config.round_deadline
         try:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
-        except RunError as error:
+        except Lost:
             self.note(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM))
-            raise Lost(str(error)) from None
+            raise
         if why := wrong(found.total, len(found.summands)):
             self.note(instruction, len(asked), {}, absent | dict.fromkeys(valid, IN_WRONG_SUM))
             raise Lost(f"step {instruction.round} has a secure sum {why}")

@@ -18,7 +18,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table
 from fedct_flwr.datasets.tables import class_names, encode, map_labels, numbers, with_signed_times
 from fedct_flwr.datasets.values import is_text, no_column
-from fedct_flwr.text.printable import count
+from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.study_folder import StudyFolder
 
 _DIFFERING: Final = b"differing"
+_TIMES: Final = tuple(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC"))
+"""Types that the reader of a whole CSV file makes of dates as 2024-12-31, with or without a time of day."""
 
 
 def table_of(data: "DataSettings", study: "StudyFolder") -> pa.Table | None:
@@ -68,6 +70,19 @@ def _images_in(path: Path, data: "DataSettings", *, each: bool = False) -> "Labe
     if data.opt_out is None:
         return images
     return images.take(datasets.images_left(images.group_names(data.images.group_pattern), data, path, each=each))
+
+
+def listed_here(data: "DataSettings", study: "StudyFolder") -> list[bool]:
+    """Which ids of the opt-out list, as ``ids_opted_out`` has them, are in a record now. Raises DataError."""
+    everyone, name = data.without_opt_out, data.tables.group or "id"
+    known = set[str | None]()
+    for path in filter(None, (data.source, data.test_file)):
+        if study.schema.images:
+            table = pa.table({name: datasets.LabeledImages.of(path).group_names(data.images.group_pattern)})
+        else:
+            table = _table_in(path, data.label, study, form_of(data, study), everyone)
+        known |= set(column_of_groups(table, name, path).to_pylist()) if name in table.column_names else set()
+    return [each in known for each in datasets.ids_opted_out(data).to_pylist()]
 
 
 def _labeled_images(
@@ -190,16 +205,18 @@ def _labeled(
     return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups
 
 
-def read_each(data: "DataSettings", study: "StudyFolder", path: Path | None = None) -> tuple[Examples, Groups | None]:
-    """The records of ``read_grouped`` that can be read each by itself.
+def read_each(
+    data: "DataSettings", study: "StudyFolder", path: Path | None = None, lost: list[str] | None = None
+) -> tuple[Examples, Groups | None]:
+    """The records of ``read_grouped`` that can be read each by itself; ``lost`` gets reasons for others, with columns.
 
     Formal guarantee: whether a record is read, and as what, depends on that record and the settings alone. Raises
     ConfigError or DataError for what fails without any record, and for a file or a query that gives no table.
     """
-    path = path or data.source
+    path, lost = path or data.source, [] if lost is None else lost
     if study.schema.images:
         images = _images_in(path, data, each=True)
-        blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths))
+        blocks = _readable(lambda rows: _labeled_images(images.take(rows), data, study), len(images.paths), lost)
         return _labeled_images(images.take(np.concatenate(blocks)), data, study)
     out = datasets.ids_opted_out(data) if data.opt_out else None
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
@@ -207,13 +224,13 @@ def read_each(data: "DataSettings", study: "StudyFolder", path: Path | None = No
     raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
     raw = _completed(raw, study, data)
     if form.dates:
-        raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)))
+        raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)), lost)
         form = form.model_copy(update={"dates": ""})
 
     def plain(rows: NDArray[np.intp]) -> pa.Table:
         """These records in types that depend on none of them."""
         table = read_table(path, _spelled(data.label, study), form, raw.take(rows))
-        columns = {name: _plain(table.column(name), form.decimal, name in names) for name in table.column_names}
+        columns = {name: _plain(table.column(name), name, form.decimal, name in names) for name in table.column_names}
         if group := data.tables.group:
             columns[group] = column_of_groups(table, group, path)
             if columns[group].null_count:
@@ -221,52 +238,60 @@ def read_each(data: "DataSettings", study: "StudyFolder", path: Path | None = No
         table = pa.table(columns)
         return table if out is None else datasets.each_left(table, out, data.tables.group)
 
-    blocks = _readable(lambda rows: _labeled(plain(rows), path, data.label, study, data), raw.num_rows)
+    blocks = _readable(lambda rows: _labeled(plain(rows), path, data.label, study, data), raw.num_rows, lost)
     return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
 
 
-def _days_alone(raw: pa.Table, path: Path, form: "TableSettings", names: Collection[str]) -> pa.Table:
+def _days_alone(raw: pa.Table, path: Path, form: "TableSettings", names: Collection[str], lost: list[str]) -> pa.Table:
     """The table with days for the dates in these columns, each cell read by itself, without records of another form."""
     fine = pa.array(np.ones(raw.num_rows, dtype=bool))
     for at, name in enumerate(raw.column_names):
         if name in names:
             cells = pc.unique(raw.column(name).drop_null())
             alone = [_alone(path, form, pa.table({name: cells[row : row + 1]})) for row in range(len(cells))]
-            days = [each.column(name)[0].as_py() if each and dated(each) else None for each in alone]
-            known = [bool(each and (dated(each) or each.column(name).null_count)) for each in alone]
+            days = [each.column(0)[0].as_py() if each else None for each in alone]
+            known = [each is not None for each in alone]
             places = pc.index_in(raw.column(name), value_set=cells).combine_chunks()
             fine = pc.and_(fine, pc.fill_null(pa.array(known, pa.bool_()).take(places), True))
+            lost += [] if all(known) else [f"column {quoted(name)} has dates of another form"]
             raw = raw.set_column(at, name, pa.array(days, pa.float64()).take(places))
     return raw.filter(fine)
 
 
 def _alone(path: Path, form: "TableSettings", cell: pa.Table) -> pa.Table | None:
-    with suppress(DataError):
-        return read_table(path, (), form, cell)
+    """One cell as a day or a missing value; None for anything else."""
+    (field,) = cell.schema
+    for kind in (field.type, *(_TIMES if is_text(field.type) else ())):
+        with suppress(DataError, pa.ArrowInvalid):
+            found = read_table(path, (), form, cell.cast(pa.schema([field.with_type(kind)])))
+            if dated(found) or found.column(0).null_count:
+                return found
     return None
 
 
-def _readable(read: Callable[[NDArray[np.intp]], object], size: int) -> list[NDArray[np.intp]]:
+def _readable(read: Callable[[NDArray[np.intp]], object], size: int, lost: list[str]) -> list[NDArray[np.intp]]:
     """Blocks of the records that can be read, the first without any. Raises what reading that one raises."""
     blocks, left = [np.arange(0)], [np.arange(size)]
-    try:
-        read(blocks[0])
-    except pa.ArrowException:
-        raise DataError("the records have a column of neither numbers nor text: turn it into one of them") from None
+    read(blocks[0])
     while left:
         rows = left.pop()
         try:
             read(rows)
             blocks.append(rows)
-        except (DataError, pa.ArrowException):
+        except (DataError, pa.ArrowException) as error:
             left += np.array_split(rows, 2)[::-1] if len(rows) > 1 else []
+            lost += [str(error)] if len(rows) == 1 else []
     return blocks
 
 
-def _plain(values: pa.ChunkedArray, decimal: str, number: bool) -> pa.ChunkedArray:
-    """A column as float64 or as text. Raises pyarrow's errors."""
-    if number and is_text(values.type):
-        values = pc.replace_substring(pc.utf8_trim_whitespace(values.cast(pa.string())), decimal, ".")
-        for word, digit in (("(?i)^true$", "1"), ("(?i)^false$", "0")):
-            values = pc.replace_substring_regex(values, word, digit)
-    return values.cast(pa.float64() if number else pa.string())
+def _plain(values: pa.ChunkedArray, name: str, decimal: str, number: bool) -> pa.ChunkedArray:
+    """A column as float64 or as text. Raises DataError."""
+    try:
+        if number and is_text(values.type):
+            values = pc.replace_substring(pc.utf8_trim_whitespace(values.cast(pa.string())), decimal, ".")
+            for word, digit in (("(?i)^true$", "1"), ("(?i)^false$", "0")):
+                values = pc.replace_substring_regex(values, word, digit)
+        return values.cast(pa.float64() if number else pa.string())
+    except pa.ArrowException:
+        kind = "number" if number else "number and no text"
+        raise DataError(f"column {quoted(name)} has a value that is no {kind}: correct it") from None

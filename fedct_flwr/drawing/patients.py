@@ -18,7 +18,7 @@ from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import Answers, ConfigError, Features, Groups
 
 _INTERVALS: Final = 5
-"""Of the range of a number or date, without its lowest value."""
+"""Of the range of a number or date, without its lowest and highest values, which have cells of their own."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ and an app that means harm can write a record into the digits of a weight.
 
 import hashlib
 import io
+import math
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -140,6 +141,8 @@ def _value(name: str, value: Any, most: int) -> Any:
     size = len(value.encode() if isinstance(value, str) else value) if isinstance(value, str | bytes) else _NUMBER_BYTES
     if size > most:
         raise Undeclared(f"value {name!r} has {size:,} bytes, and {most:,} are the most")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Undeclared(f"value {name!r} is not finite")
     return value
 
 

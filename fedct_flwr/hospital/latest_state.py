@@ -23,7 +23,7 @@ from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.hospital.approval import approving_digest, current, has_promised_labels, put_down
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
-from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry, is_revoked
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, is_revoked
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.types import RunError
 
@@ -105,9 +105,9 @@ def approval_state(config: SiloFolder, study: StudyFolder | None, entries: Seque
     """State of the approval after these lines; ``study`` is None if it cannot be read, and for an app."""
     if lost_line(config) or lost_ledger(config, entries):
         return Approval.LOST
-    if is_revoked(config.state):
-        return Approval.REVOKED
     approved = current(entries)
+    if is_revoked(config.state) or (approved is None and any(entry.event is Event.REVOKED for entry in entries)):
+        return Approval.REVOKED
     if approved is None:
         return Approval.NONE
     known = study is not None or isinstance(config, AppSilo)

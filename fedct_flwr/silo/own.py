@@ -100,8 +100,9 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         places = {config.silo: config.data.source, config.silo + TESTED: config.data.test_file}
         refuse(found.findings, {"": study.config.public, **places})
         own = _own_records(config, study, read_each if config.always_answers else partial(read_grouped, table=table))
-        if config.promises and table is not None and own.private.size < table.num_rows:
-            raise DataError(f"{config.data.source} has records that are not a line of text each")
+        kept = own.private.size + own.test.size * (config.data.test_file is None)
+        if config.promises and table is not None and kept < table.num_rows:
+            raise DataError(f"{config.data.source} has records that cannot be read alone: see 'fedct silo check'")
         del table
         if study.schema.follow_up and not config.always_answers:
             survival.check_can_rank(survival.times_of(own.private.y), str(config.data.source))

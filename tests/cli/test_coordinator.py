@@ -9,11 +9,14 @@ import stat
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.status import Status
 from typer.testing import CliRunner, Result
 
 from fedct_flwr.cli.coordinator import run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.main import app
+from fedct_flwr.cli.printed_rounds import PrintedRounds
 from fedct_flwr.flower.command import RunOver
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.runs.run_folder import RunFolder
@@ -31,6 +34,17 @@ def refusal(*arguments: str | Path, error: type[FedctError] = ConfigError) -> st
     assert isinstance(done.exception, error), (done.output, done.exception)
     assert "\n" not in str(done.exception)
     return str(done.exception)
+
+
+def test_silos_that_sent_unequal_bytes_are_told_the_most(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rounds = PrintedRounds(Console(), RunFolder(here), Status(""))
+    for sizes in ((94, 93), (94, 94)):
+        silos = {f"silo-{at}": {"bytes_sent": size} for at, size in enumerate(sizes)}
+        rounds._print({"round": 1, "silos": silos, "absent": {}})
+    assert [line.split("sent ")[1] for line in capsys.readouterr().out.splitlines()] == [
+        "at most 94 bytes each",
+        "94 bytes each",
+    ]
 
 
 def closed_port() -> int:

@@ -4,8 +4,13 @@ import csv
 import io
 import json
 import math
+import re
 from pathlib import Path
 
+import click
+import typer
+
+from fedct_flwr.cli.main import app
 from fedct_flwr.text.printable import json_text, plain
 from tests.cli.documents import check
 from tests.cli.silos import Fedct, Kit
@@ -67,6 +72,28 @@ def test_a_silos_documents(fedct: Fedct, kit: Kit) -> None:
 def test_what_json_does_not_know_is_null_or_text() -> None:
     assert json.loads(json_text({"a": float("nan"), "b": Path("x"), "c": (1, 2)})) == {"a": None, "b": "x", "c": [1, 2]}
     assert plain({1: {"deep": [float("inf")]}}) == {"1": {"deep": [None]}}
+
+
+def test_no_help_loses_a_word_in_brackets(fedct: Fedct) -> None:
+    shown = 0
+
+    def look(context: click.Context, words: list[str]) -> None:
+        nonlocal shown
+        command = context.command
+        said = [command.help or "", *(getattr(each, "help", None) or "" for each in command.params)]
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                said.append(getattr(command.get_command(context, name), "help", None) or "")
+                _, found, _ = command.resolve_command(context, [name])
+                assert found
+                look(click.Context(found, parent=context), [*words, name])
+        if named := set(re.findall(r"\[[a-z][\w.-]*\]", " ".join(said))):
+            out = fedct(*words, "--help").out
+            assert {word for word in named if word not in out} == set(), words
+            shown += len(named)
+
+    look(click.Context(typer.main.get_command(app)), [])
+    assert shown
 
 
 def test_help_shows_every_command_below_a_title(fedct: Fedct) -> None:

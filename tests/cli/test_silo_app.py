@@ -50,7 +50,7 @@ def test_an_app_that_changed_is_to_be_approved_again(fedct: Fedct, silo: AppOnDi
     assert fedct("silo", "start", silo.folder).code == 2
     silo.approve()
     assert fedct("silo", "revoke", silo.folder, "--yes").code == 0
-    assert state() == "none"
+    assert state() == "revoked"
 
 
 def test_check_imports_the_app(fedct: Fedct, silo: AppOnDisk) -> None:

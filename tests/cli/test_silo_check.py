@@ -282,6 +282,15 @@ def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct
     assert called == []
 
 
+def test_records_that_no_promise_can_read_alone_are_counted(fedct: Fedct, kit: Kit) -> None:
+    kit.protect()
+    assert "✓ data:" in (out := fedct("silo", "check", kit.folder, "--offline").out)
+    assert "left out" not in out
+    # A reader of the whole file takes a line break after a label for nothing.
+    change(kit.config.data.source, lambda rows: [row.__setitem__(-1, f"{row[-1]}\n") for row in rows[1:41]])
+    assert "records: 40 (to tens) are left out" in checked(fedct, kit, "records: 40")
+
+
 def test_values_outside_of_the_studys_dictionary_are_counted_to_tens(fedct: Fedct, kit: Kit) -> None:
     path = kit.config.study / "study.toml"
     path.write_text(path.read_text() + '\n[columns.age]\nkind = "integer"\nrange = [60, 100]\n')

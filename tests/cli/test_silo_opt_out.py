@@ -50,13 +50,14 @@ def test_earlier_answers_are_named_and_nothing_is_approved_again(fedct: Fedct, s
     before = fedct("silo", "opt-out", silo.folder, "--affected")
     assert "Not left out yet: 2 ids of the list" in words(before.out)
     assert answer(fedct, silo, 2) == 0
-    opt_out(silo, "2", "007", "9")
+    opt_out(silo, "2", "007", "9", "900", "901")
     assert answer(fedct, silo, 3) == 0
     assert len(silo.of(Event.APPROVED)) == 1
     after = words(fedct("silo", "opt-out", silo.folder, "--affected").out)
     assert "about 10 records left out" in after
     assert "rounds 1, 2: 2 messages" in after
     assert "too late for 3 ids of the list" in after
+    assert "In no record here: 2 ids of the list" in after
     assert "Cannot be taken back" in after
     assert "Not left out yet" not in after
     # The number and the ids are on no line of the log, and the marks tell no id.

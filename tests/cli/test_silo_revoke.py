@@ -6,7 +6,7 @@ import pytest
 
 from fedct_flwr.hospital.approval import put_down
 from fedct_flwr.hospital.log_entry import Event, is_revoked
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, words
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
@@ -37,6 +37,7 @@ def test_it_is_withdrawn_at_once_while_an_agent_holds_the_log(fedct: Fedct, appr
         put_down(log, kit.state)
     assert kit.events == [Event.APPROVED, Event.REVOKED]
     assert not is_revoked(kit.state)
+    assert "revoked, so nothing leaves: fedct silo approve" in words(fedct("silo", "status", kit.folder).out)
 
 
 def test_a_log_that_is_not_intact_keeps_nobody_from_revoking(fedct: Fedct, approved_kit: Kit) -> None:

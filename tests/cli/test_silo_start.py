@@ -25,7 +25,7 @@ def revoke_it(kit: Kit) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (revoke_it, "nothing is approved"),
+        (revoke_it, "revoked, so nothing leaves"),
         (lambda kit: kit.edit("max-rounds = 100", "max-rounds = 200"), "have changed"),
         (lambda kit: kit.edit("epsilon = 1.0", "epsilon = 0.1"), "epsilon has no effect"),
     ],

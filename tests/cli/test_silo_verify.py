@@ -9,7 +9,7 @@ import pytest
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.types import RunError
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, agree_on_sums, words
 
 
 @pytest.fixture
@@ -33,6 +33,20 @@ def test_an_intact_log_is_added_up(fedct: Fedct, written: Kit) -> None:
     assert "is intact: 4 lines" in outcome.out
     assert "Left: 2 messages with labels, 328 labels, 241 bytes in all; refused: 1." in outcome.out
     assert f": {hashes(written)[-1]}\n" in outcome.out
+
+
+def test_a_silo_that_counts_patients_sends_numbers_and_trains_nothing(fedct: Fedct, kit: Kit) -> None:
+    agree_on_sums(kit, count={"epsilon": 0.2})
+    kit.let_out("count")
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+        log.append(kit.released(1, 2, 151))
+    page = {name: words(fedct("silo", name, kit.folder).out) for name in ("verify", "status", "dpia")}
+    assert "Left: 1 message with numbers, 2 numbers, 151 bytes" in page["verify"]
+    assert "numbers 2 of" in page["status"]
+    assert "So far 1 message with numbers" in page["dpia"]
+    assert "of which 2 are used" in page["dpia"].partition("Numbers: ")[2]
+    assert "models" not in fedct("privacy-sheet", kit.folder).out
 
 
 def test_an_old_log_that_was_put_back_is_noticed(fedct: Fedct, written: Kit, tmp_path: Path) -> None:

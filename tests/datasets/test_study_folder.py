@@ -307,23 +307,39 @@ def test_what_is_to_be_written_is_said_with_the_silos_own_file(tmp_path: Path, w
     assert "leave-out in silo.toml under [data.tables] names 'warden', which a.csv does not have" in text
 
 
+@pytest.mark.parametrize("time", ["", " 08:15:00", " 00:00", "T00:00:00", "T00:00:00Z", " 00:00:00.123456789"])
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
+def test_a_protected_silo_reads_the_dates_that_a_whole_file_has(time: str, form: str, tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", public="age,seen\n63,2020-01-01\n", test=None, test_file=None, test_label=None,
+                     tables={"dates": "%Y-%m-%d"})  # fmt: skip
+    path = tmp_path / "own.csv"
+    path.write_text(f"age,seen,ill\n28,2020-01-02{time},no\n33,,yes\n35,2020-01-04{time},yes\n")
+    data = DataSettings.read({"file": str(path), "label": "ill", "tables": {"dates": form}}, "silo.toml")
+    whole, each = read_grouped(data, study)[0].X, read_each(data, study)[0].X
+    np.testing.assert_array_equal(each, whole)
+    assert np.isfinite(whole[:, 1]).tolist() == [True, False, True]
+
+
 def test_a_date_of_a_protected_silo_is_read_by_itself(tmp_path: Path) -> None:
     public = "age,ward,seen\n63,east,20200101\n41,west,20200103\n"
     test = "age,ward,seen,ill\n50,east,20200102,yes\n"
     study = study_of(tmp_path, public=public, test=test, tables={"dates": "%Y%m%d"})
-    path, found = tmp_path / "own.parquet", []
+    path, found, lost = tmp_path / "own.parquet", [], list[str]()
     data = {"file": str(path), "label": "ill", "tables": {"dates": "%Y%m%d", "missing": ["19700101"]}}
     # No day of any year, a year that no column has alone, and what means a missing value.
     for last in (20200104, 20201399, 10000101, None, 19700101):
         columns = {"age": [28, 33], "ward": ["west", "east"], "seen": [20200102, last], "ill": ["no", "yes"]}
         pyarrow.parquet.write_table(pa.table(columns), path)
-        own, _ = read_each(DataSettings.read(data, "silo.toml"), study)
+        own, _ = read_each(DataSettings.read(data, "silo.toml"), study, lost=lost)
         found.append(own.X[:, 2].tolist())
     assert found[:3] == [[18263, 18265], [18263], [18263]]
+    assert lost == ["column 'seen' has dates of another form"] * 2
     np.testing.assert_array_equal(found[3:], [[18263, np.nan]] * 2)
     # Years of two digits that would be in the future.
     short = data | {"file": str(tmp_path / "own.csv"), "tables": {"dates": "%d.%m.%y"}}
     Path(short["file"]).write_text("age,ward,seen,ill\n28,west,02.01.20,no\n33,east,02.01.68,yes\n")
     assert read_each(DataSettings.read(short, "silo.toml"), study)[0].X[:, 2].tolist() == [18263]
     pyarrow.parquet.write_table(pa.table({**columns, "age": [[28], [33]]}), path)
-    assert "a column of neither numbers nor text" in sentence(DataError, read_each, DataSettings.read(data, ""), study)
+    assert "column 'age' has a value that is no number" in sentence(
+        DataError, read_each, DataSettings.read(data, ""), study
+    )

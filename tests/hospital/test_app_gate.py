@@ -252,6 +252,12 @@ def test_objects_that_lie_are_read_once() -> None:
         declared(reply, declaration)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_a_value_that_is_not_finite_never_leaves(number: float) -> None:
+    with pytest.raises(Refused):
+        declared(RecordDict({"found": ConfigRecord({"loss": number})}), forms(found={"config": {"loss": 8}}))
+
+
 def test_a_cap_counts_names_and_numbers() -> None:
     declaration = forms(arrays={"most-bytes": 34}, config={"config": {"note": 5, "number": 8}})
     arrays, config = ArrayRecord({"ab": Array(np.zeros(2))}), ConfigRecord({"note": "hello", "number": 7})

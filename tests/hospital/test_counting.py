@@ -60,13 +60,15 @@ def test_four_hospitals_count_within_the_noise_and_are_charged_once(federation: 
 
 def test_a_silo_reads_which_conditions_it_was_asked(federation: Counting, capsys: pytest.CaptureFixture[str]) -> None:
     federation.count()
+    federation.count("by", **{"count-by": "label"})
     hospital = federation.silos["zurich"]
     path = public_key_path(hospital.silo.config.egress_key)
     path.parent.mkdir()
     path.write_bytes(hospital.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     capsys.readouterr()
     released(hospital.silo.config.study.parent)
-    assert capsys.readouterr().out.splitlines()[1].endswith(f",1,,{WHERE},")
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[1].endswith(f",1,,{WHERE},"), lines[2].endswith(f",1,,{WHERE} by label,")) == (True, True)
 
 
 def test_categories_have_counts_of_their_own(federation: Counting) -> None:

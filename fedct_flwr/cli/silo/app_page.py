@@ -36,8 +36,9 @@ def app_sections(config: AppSilo, entries: Sequence[LogEntry]) -> dict[str, list
         ],
         "Limits": [
             f"At most {most:,} bytes of values in one reply",
-            f"{count(app.messages_a_run, 'message')} a run are answered: {a_run:,} bytes a run",
-            f"{count(app.runs_a_day, 'run')} a day (UTC) may begin: {app.runs_a_day * a_run:,} bytes",
+            f"{count(app.messages_a_run, 'message')} a run are answered: {a_run:,} bytes of values a run",
+            f"{count(app.runs_a_day, 'run')} a day (UTC) may begin: {app.runs_a_day * a_run:,} bytes of values",
+            "The log counts bytes of whole messages, which also have names and headers",
             "A message counts as soon as it is let in. No limit holds over all days",
             f"So far {count(left, 'message')} left, by this silo's log"
             if entries

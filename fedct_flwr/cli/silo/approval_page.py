@@ -213,7 +213,7 @@ class Page:
         )
         allowed = min(policy.max_rounds, policy.max_queries // size, policy.max_bytes // max(1, self._longest))
         return _lines(
-            *_totals(policy, here),
+            *_totals(policy, here, self.config.leaving),
             policy.kinds == (HARD.policy,)
             and f"A round that asks about all public examples takes {size:,} labels and at most {self._longest:,} "
             f"bytes: the limits allow {allowed:,} such rounds",
@@ -322,9 +322,10 @@ class Page:
         )
 
 
-def _totals(limits: object, used: Used) -> Iterator[str]:
+def _totals(limits: object, used: Used, labels: str = "labels") -> Iterator[str]:
     for field, cap in TOTALS.items():
-        yield f"{cap.title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
+        title = labels.capitalize() if cap.name == "labels" else cap.title
+        yield f"{title}: {getattr(limits, field):,}, of which {cap.of(used):,} are used"
 
 
 def _of_each_question(kind: Kind, policy: Policy) -> Iterator[tuple[str, list[str]]]:

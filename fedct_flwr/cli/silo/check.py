@@ -70,6 +70,7 @@ CHECKS: Final = (
     Check("records", records.records, "the file cannot be read as a table", _NOT_A_TABLE),
     Check("labels", records.labels, "some are missing, no class of the study, or outside of its range", _MEANT),
     Check("data", records.inspection),
+    Check("protected records", records.each_alone, "they cannot be read", _NOT_A_TABLE),
     Check("classes", records.class_counts),
     Check("duplicates", records.duplicates),
     Check("package", _allowed, fix="use a short name, or add its package to packages in silo.toml"),

@@ -22,7 +22,7 @@ from fedct_flwr.datasets.inspection.finding import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records, table_of_tests
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.silo_records import differing, events_of, read_grouped
+from fedct_flwr.datasets.silo_records import differing, events_of, read_each, read_grouped
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Domain
@@ -203,6 +203,21 @@ def inspection(silo: Silo) -> Iterator[CheckFinding]:
                 f"data: {quoted(column.name)} has values outside of the study's dictionary, to tens {rounded(outside)}",
                 "check unit and coding, or ask the coordinator to correct [columns] in study.toml",
             )
+
+
+def each_alone(silo: Silo) -> Iterator[CheckFinding]:
+    """How many records a silo with a promise leaves out, as it reads each by itself."""
+    reasons = list[str]()
+    if not silo.config.always_answers:
+        return
+    if (left := silo.records.size - read_each(silo.config.data, silo.study, lost=reasons)[0].size) > 0:
+        named = [quoted(each.name) for each in silo.study.schema.columns]
+        columns = [name for name in named if any(name in reason for reason in reasons)]
+        yield warning(
+            f"records: {rounded(left)} (to tens) are left out, as a promise has each read by itself"
+            + (f" and that fails in {', '.join(columns[:_LISTED])}" if columns else ""),
+            "write numbers and dates alike in all records, and each record on one line of the file",
+        )
 
 
 def class_counts(silo: Silo) -> Iterator[CheckFinding]:

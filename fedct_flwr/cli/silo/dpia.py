@@ -104,6 +104,7 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
         "opt_out": config.records.opt_out is not None,
         "approval": _approval(entries),
         "spent": spent(entries),
+        "leaving": config.leaving,
         "released": sum(entry.event is Event.RELEASED for entry in entries),
         "log": verify_log(config.state, load_public_key(public_key_path(config.egress_key)), config.silo),
     }

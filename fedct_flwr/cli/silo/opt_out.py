@@ -8,6 +8,7 @@ from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, silo_file
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.inspections import inspect_records
+from fedct_flwr.datasets.silo_records import listed_here
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import promises_of
 from fedct_flwr.hospital.keys import load_egress_key
@@ -37,10 +38,15 @@ def opt_out(
     if config.data.opt_out is None:
         raise ConfigError("silo.toml names no opt-out list: write opt-out = 'ids.csv' under [records]")
     study, known = read_study(config.study), since(config.state)
-    lines = [known.get(mark) for mark in marks(config, load_egress_key(config.egress_key))]
+    marked = marks(config, load_egress_key(config.egress_key))
     for found in inspect_records(config.data, study, config.silo).findings:
         if found.code == "opted-out":
             out.say(f"Records: {found.message}.")
+    here = listed_here(config.data, study)
+    lines = [known.get(mark) for mark, there in zip(marked, here, strict=True) if there]
+    if strange := here.count(False):
+        out.say(f"In no record here: {count(strange, 'id')} of the list, not counted below. Earlier files may have had "
+                "them.")  # fmt: skip
     if waiting := lines.count(None):
         out.say(f"Not left out yet: {count(waiting, 'id')} of the list. Start the agent again, which reads it then.")
     if not affected:

@@ -84,7 +84,8 @@ def verify(
             f"the egress log has no line with the hash {since}: an older copy was put back, or a new log begun, and "
             "what left in between is not in it"
         )
-    with_labels = f" with labels, {count(labels, 'label')}" if isinstance(config, SiloConfig) else ""
+    what = config.leaving if isinstance(config, SiloConfig) else ""
+    with_labels = f" with {what}, {count(labels, what[:-1])}" if what else ""
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
     out.say(f"Left: {count(len(released), 'message')}{with_labels}, {bytes_:,} bytes in all; refused: {refused:,}.")
     if replies:
@@ -163,7 +164,8 @@ def released(folder: Folder = None) -> None:
         if isinstance(outcome, Refusal):
             continue
         if (asked := instruction.histograms) and asked.where:
-            writer.writerow([entry.number, entry.run, entry.round, "", asked.where, ""])
+            condition = f"{asked.where} by {asked.by}" if asked.by else asked.where
+            writer.writerow([entry.number, entry.run, entry.round, "", condition, ""])
             continue
         for example, label, number in _rows(instruction.query.positions(terms.num_public), outcome, terms):
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])
