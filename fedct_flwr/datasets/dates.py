@@ -111,6 +111,9 @@ def likely_forms(values: list[str]) -> list[str] | None:
 def _of_type(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_date32(values.type):
         return values.cast(pa.int32()).cast(pa.float64())
+    if pa.types.is_timestamp(values.type) and values.type.tz:
+        # A day is that of the calendar where the time was written.
+        values = pc.local_timestamp(values)
     microseconds = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     return pc.divide(microseconds.cast(pa.float64(), safe=False), _DAY / timedelta(microseconds=1))
 

@@ -15,7 +15,7 @@ from fedct_flwr import datasets
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table
+from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table, without_codes
 from fedct_flwr.datasets.tables import class_names, encode, map_labels, numbers, with_signed_times
 from fedct_flwr.datasets.values import is_text, no_column
 from fedct_flwr.text.printable import count, quoted
@@ -223,6 +223,8 @@ def read_each(
     names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
     raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
     raw = _completed(raw, study, data)
+    if data.label not in raw.column_names:
+        raise no_column(path, data.label, raw.column_names)
     if form.dates:
         raw = _days_alone(raw, path, form, dated(read_table(study.config.public, tables=study.config.tables)), lost)
         form = form.model_copy(update={"dates": ""})
@@ -230,7 +232,7 @@ def read_each(
     def plain(rows: NDArray[np.intp]) -> pa.Table:
         """These records in types that depend on none of them."""
         table = read_table(path, _spelled(data.label, study), form, raw.take(rows))
-        columns = {name: _plain(table.column(name), name, form.decimal, name in names) for name in table.column_names}
+        columns = {name: _plain(table.column(name), name, form, name in names) for name in table.column_names}
         if group := data.tables.group:
             columns[group] = column_of_groups(table, group, path)
             if columns[group].null_count:
@@ -284,13 +286,14 @@ def _readable(read: Callable[[NDArray[np.intp]], object], size: int, lost: list[
     return blocks
 
 
-def _plain(values: pa.ChunkedArray, name: str, decimal: str, number: bool) -> pa.ChunkedArray:
+def _plain(values: pa.ChunkedArray, name: str, form: "TableSettings", number: bool) -> pa.ChunkedArray:
     """A column as float64 or as text. Raises DataError."""
     try:
         if number and is_text(values.type):
-            values = pc.replace_substring(pc.utf8_trim_whitespace(values.cast(pa.string())), decimal, ".")
+            values = pc.replace_substring(pc.utf8_trim_whitespace(values.cast(pa.string())), form.decimal, ".")
             for word, digit in (("(?i)^true$", "1"), ("(?i)^false$", "0")):
                 values = pc.replace_substring_regex(values, word, digit)
+            return without_codes(values.cast(pa.float64()), form.missing)
         return values.cast(pa.float64() if number else pa.string())
     except pa.ArrowException:
         kind = "number" if number else "number and no text"

@@ -118,7 +118,7 @@ def _as_settings_say(
     """One column as the settings want it, and whether it held dates."""
     values, where = without_blanks(values), f"column {quoted(name)} of {path}"
     if tables.missing:
-        values = _without(values, tables.missing)
+        values = without_codes(values, tables.missing)
     if name in tables.categories and (is_number(values.type) or is_text(values.type)):
         return _codes(values, where), False
     if tables.dates and name not in text:
@@ -137,7 +137,7 @@ def _codes(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     return codes
 
 
-def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
+def without_codes(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
     """The column without the cells that mean a missing value: numbers by value, text by letter."""
     if is_text(values.type):
         compared = values = values.cast(pa.string())

@@ -2,10 +2,12 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -14,6 +16,7 @@ from PIL import Image
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.silo import DataSettings
+from fedct_flwr.datasets.dates import days
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.silo_records import read_each, read_grouped
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
@@ -318,6 +321,32 @@ def test_a_protected_silo_reads_the_dates_that_a_whole_file_has(time: str, form:
     whole, each = read_grouped(data, study)[0].X, read_each(data, study)[0].X
     np.testing.assert_array_equal(each, whole)
     assert np.isfinite(whole[:, 1]).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(("code", "decimal"), [("-99.0", "."), ("-99,00", ","), (" -99", "."), ("999.9", ".")])
+def test_codes_of_missing_values_are_missing_to_a_protected_silo(tmp_path: Path, code: str, decimal: str) -> None:
+    study, path = study_of(tmp_path), tmp_path / "own.csv"
+    path.write_text(f"age;ward;ill\n28{decimal}5;west;no\n{code};east;yes\n33;east;no\n")
+    tables = {"missing": ["-99", "999.9"], "separator": ";", "decimal": decimal}
+    data = DataSettings.read({"file": str(path), "label": "ill", "tables": tables}, "silo.toml")
+    for read in (read_grouped, read_each):
+        np.testing.assert_array_equal(read(data, study)[0].X[:, 0], [28.5, np.nan, 33])
+
+
+def test_a_protected_silo_without_its_label_column_says_so(tmp_path: Path) -> None:
+    study, path = study_of(tmp_path), tmp_path / "own.csv"
+    path.write_text("age,ward,Ill\n28,west,no\n")
+    data = DataSettings.read({"file": str(path), "label": "ill"}, "silo.toml")
+    for read in (read_grouped, read_each):
+        assert "has no column 'ill'" in sentence(DataError, read, data, study)
+
+
+def test_a_day_with_a_time_zone_is_that_of_its_own_calendar() -> None:
+    days_of = [date(1930, 7, 1), date(1970, 1, 1), date(2003, 1, 2)]
+    there = pd.Series(pd.to_datetime(days_of)).dt.tz_localize("Europe/Berlin")
+    found = days(pa.chunked_array([pa.array(there)]), "%d.%m.%Y", "here", ["1970-01-01"])
+    assert found is not None
+    assert found.to_pylist() == [(days_of[0] - date(1970, 1, 1)).days, None, (days_of[2] - date(1970, 1, 1)).days]
 
 
 def test_a_date_of_a_protected_silo_is_read_by_itself(tmp_path: Path) -> None:
