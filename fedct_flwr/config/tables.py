@@ -2,7 +2,7 @@
 
 import re
 import string
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -15,7 +15,7 @@ DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
 
 _NO_SEPARATORS: Final = frozenset(string.ascii_letters + string.digits + "\"'\r\n+-_.")
-_PROBE: Final = datetime(2003, 2, 28)
+_PROBE: Final = datetime(2003, 2, 28, tzinfo=UTC)
 
 Side = Annotated[int, Field(ge=1, le=4096)]
 """Pixels along one side of an image."""

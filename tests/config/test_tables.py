@@ -42,6 +42,11 @@ def test_numbers_may_mean_a_missing_value(tmp_path: Path) -> None:
     assert told(tmp_path, 'missing = [-9, 99.5, "unknown"]').missing == ("-9", "99.5", "unknown")
 
 
+def test_dates_may_have_a_time_zone(tmp_path: Path) -> None:
+    form = "%Y-%m-%dT%H:%M:%S%z"
+    assert told(tmp_path, f"dates = '{form}'").dates == form
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
