@@ -190,6 +190,12 @@ class LabeledImages:
             raise DataError(f"no images in {folder}: it must hold a folder for each class, with images in it")
         return cls(folder, [*found], [*found.values()])
 
+    @property
+    def unused(self) -> int:
+        """Number of files in the folder that are not among these images."""
+        left = _unused(self.folder, {*self.paths})
+        return sum(path.is_file() or sum(map(Path.is_file, path.rglob("*"))) for path in left)
+
     def take(self, rows: NDArray[np.intp]) -> "LabeledImages":
         """The images at these positions."""
         return LabeledImages(self.folder, [self.paths[row] for row in rows], [self.names[row] for row in rows])
