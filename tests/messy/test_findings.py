@@ -90,6 +90,13 @@ def test_a_class_of_one_or_two_records_is_refused_unless_accepted(tmp_path: Path
     assert load(folder, accept="few-of-class").silos
 
 
+def test_each_spelling_of_a_class_is_said_with_its_silos() -> None:
+    silos = {silo: pa.table({"ill": [word, "no"] * 20}) for silo, word in {"a": "YES", "b": "yes", "c": "yes"}.items()}
+    found = inspect_tables(pa.table({"x": np.arange(50.0) % 7}), silos, "ill").findings
+    (said,) = [each.message for each in found if each.code == "label-spellings"]
+    assert said.endswith("('YES', 'yes'), one at 'a', the other at 'b', 'c'")
+
+
 @pytest.mark.parametrize(("label", "said"), [("unknown", True), ("?", True), ("-9", True), ("maybe", False)])
 def test_a_class_that_stands_for_a_missing_label_is_said(tmp_path: Path, label: str, said: bool) -> None:
     folder = patients().some("koeln", LABEL, range(9), label).write(tmp_path)
