@@ -56,9 +56,9 @@ _LARGEST_USUAL: Final = 224
 def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, named: bool = False) -> NDArray[np.uint8]:
     """All images, scaled to ``size`` (height, width); ``mode`` is gray (1 channel) or color (3).
 
-    Images with 16 bits a pixel, as X-rays often are, keep the upper 8. Raises DataError for one that cannot be read,
-    which quotes the file's name only where it may be ``named``, as it may be a patient's; ConfigError where Pillow is
-    not installed.
+    Each is read as viewers show it: upright, and over white where it is transparent. Images with 16 bits a pixel, as
+    X-rays often are, keep the upper 8. Raises DataError for one that cannot be read, which quotes the file's name only
+    where it may be ``named``, as it may be a patient's; ConfigError where Pillow is not installed.
     """
     height, width = size
 
@@ -93,7 +93,7 @@ def check_room(paths: Sequence[Path], size: tuple[int, int], mode: str) -> None:
 def usual_form(paths: Sequence[Path], *, named: bool = False) -> ImageForm:
     """The size of most of these images, at most 224 pixels along a side, and color if one of them has any.
 
-    Reads their headers alone. Raises like ``read_images``.
+    Raises like ``read_images``.
     """
     looks = [*_of_each(paths, lambda image: ((image.height, image.width), image.mode), named)]
     sizes, modes = Counter(size for size, _ in looks), {mode for _, mode in looks}
@@ -113,7 +113,7 @@ def _of_each(paths: Sequence[Path], look: "Callable[[Image.Image], T]", named: b
     for number, path in enumerate(paths):
         try:
             with opened(path, formats=_FORMATS) as image:
-                found = look(image)
+                found = look(_as_viewed(image))
         except Exception:  # Pillow raises whatever a damaged file leads its decoders to
             raise _damaged(paths, number, named) from None
         yield found
@@ -127,6 +127,18 @@ def _pillow() -> "ModuleType":
             "folders of images need Pillow, the extra 'images': pip install -c constraints.txt -e '.[images]'"
         ) from None
     return Image
+
+
+def _as_viewed(image: "Image.Image") -> "Image.Image":
+    """The image turned as its camera says, and over white where it is transparent; gray ones stay gray."""
+    from PIL import ImageOps
+
+    ImageOps.exif_transpose(image, in_place=True)
+    if not image.has_transparency_data or image.mode.startswith("I"):
+        return image
+    ground: Image.Image = _pillow().new("RGBA", image.size, "white")
+    ground.alpha_composite(image.convert("RGBA"))
+    return ground.convert("L" if _is_gray(image.mode) else "RGB")
 
 
 def _damaged(paths: Sequence[Path], number: int, named: bool) -> DataError:
@@ -177,6 +189,12 @@ class LabeledImages:
         if not found:
             raise DataError(f"no images in {folder}: it must hold a folder for each class, with images in it")
         return cls(folder, [*found], [*found.values()])
+
+    @property
+    def unused(self) -> int:
+        """Number of files in the folder that are not among these images."""
+        left = _unused(self.folder, {*self.paths})
+        return sum(path.is_file() or sum(map(Path.is_file, path.rglob("*"))) for path in left)
 
     def take(self, rows: NDArray[np.intp]) -> "LabeledImages":
         """The images at these positions."""

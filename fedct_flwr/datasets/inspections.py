@@ -158,14 +158,15 @@ def table_of_tests(data: "DataSettings", study: StudyFolder) -> pa.Table | None:
 def inspect_records(
     data: "DataSettings", study: StudyFolder, silo: SiloName, table: pa.Table | None = None, *, scored: bool = False
 ) -> Inspection:
-    """Inspect a silo's records, and its test file, next to the study's public set; of images nothing is said.
+    """Inspect a silo's records, and its test file, next to the study's public set; of images, those not used.
 
     ``table`` is what ``table_of`` has read of the records, if it has; ``scored``: whether scores on the test file may
     leave. Raises ConfigError or DataError where one of the two cannot be read.
     """
     records = table_of(data, study) if table is None else table
+    words = Redaction(private=True, settings=form_of(data, study).place)
     if records is None:
-        return _NOTHING
+        return Inspection(findings=tuple(_of_images(data, silo, words)))
     settings, agreed = form_of(data, study), study.config.tables
     event = next(iter(events_of(study.schema)), "")
     places, tables = {silo: data.source}, {silo: records}
@@ -176,7 +177,6 @@ def inspect_records(
             raise DataError(f"{path} has no records, or no column {data.label!r}: correct file or label in silo.toml")
         if event:
             tables[name] = with_signed_times(tables[name], data.label, event, path)
-    words = Redaction(private=True, settings=settings.place)
     accept = (*settings.accept, *agreed.accept)
     found = inspect_tables(
         read_table(study.config.public, tables=agreed),
@@ -205,6 +205,16 @@ def inspect_records(
         more = [each for each in shared if each.code == "shared-records" or (each.silo and not settings.group)]
         findings += with_accepted([*more, *_outside_stated(found.table, agreed, silo)], accept)
     return Inspection(found.table, (*findings, *with_accepted(_of_tests(data, places, tables, words, scored), accept)))
+
+
+def _of_images(data: "DataSettings", silo: SiloName, words: Redaction) -> Iterator[Finding]:
+    """Files in the folders of images that are not read."""
+    for path, of in ((data.source, ""), (data.test_file, "test ")):
+        if path and (unused := datasets.LabeledImages.of(path).unused):
+            files = words.number(unused, "file")
+            message = f"{files} among the {of}images of silo {silo} are not used, for their suffix or folder"
+            fix = "put them right into the folder of their class, as .png, .jpg, .bmp or .tif"
+            yield Finding("unreadable", Severity.SAID, message, fix, silo=silo)
 
 
 def _of_tests(

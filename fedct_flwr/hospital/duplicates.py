@@ -31,6 +31,7 @@ from fedct_flwr.types import DataError, Features
 
 SIGNIFICANCE: Final = 0.01
 """The chance that is aimed at of an alarm by rounded duplicates, if all come from one population."""
+UNNOTICED: Final = "copies with emptied or coarser cells are not noticed"
 _ROUNDED: Final = 0.01
 """In shares of a column's spread: the step to which numbers are rounded."""
 _PRECISION: Final = 1e-6
@@ -74,7 +75,7 @@ class DuplicateReport:
             f"rounded duplicate among the {self.num_public} examples of the public set"
         )
         if not self.alarm:
-            return f"{found}, no more than chance explains"
+            return f"{found}, no more than chance explains; {UNNOTICED}"
         number, own, kind = self.rounded, self.own_rounded, "a rounded"
         if self.exact:
             number, own, kind = self.exact, self.own_exact, "an exact"

@@ -44,7 +44,7 @@ def to_onnx(model: Model) -> bytes:
         raise ConfigError("a model of numbers or times has no ONNX form: use 'fedct predict'")
     try:
         whole = _converted(model)
-        # What a converter writes may still be no valid graph.
+        # A converter may still write an invalid graph.
         onnxruntime.InferenceSession(whole.SerializeToString(), providers=["CPUExecutionProvider"])
     except Exception as error:  # converters raise many types
         raise ConfigError(

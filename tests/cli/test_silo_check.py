@@ -245,6 +245,24 @@ def test_records_that_are_in_the_public_set_are_bad(fedct: Fedct, kit: Kit) -> N
     assert checked(fedct, kit, "duplicates").startswith("✗ duplicates: 170 records are in the public set")
 
 
+def test_no_line_denies_copies_that_another_has_found(fedct: Fedct, kit: Kit) -> None:
+    none = checked(fedct, kit, "duplicates")
+    assert none.startswith("✓ duplicates: no exact copy in the public set, and no more rounded ones than chance")
+    copies: list[list[str]] = []
+
+    def finer(rows: list[list[str]]) -> None:
+        at = rows[0].index("oldpeak")
+        copies.extend(row[:-1] for row in rows[1:21])
+        for number, row in enumerate(rows[1:]):
+            row[at] = f"{float(row[at]) + 0.02 + 0.01 * (number % 3):.2f}"
+
+    change(kit.source / "data.csv", finer)
+    change(kit.folder / "study" / "public.csv", lambda rows: rows.extend(copies))
+    out = fedct("silo", "check", kit.folder, "--offline").out
+    assert "stand in the public set as well" in " ".join(out.split())
+    assert "duplicates:" not in out
+
+
 def test_keys_that_others_read_and_a_log_that_was_changed_are_bad(fedct: Fedct, kit: Kit) -> None:
     (kit.folder / "keys" / "egress.key").chmod(0o640)
     said = "✗ file modes: others can read keys/egress.key fix: chmod 600 keys/egress.key"

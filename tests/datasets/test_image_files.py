@@ -206,6 +206,28 @@ def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
     assert read_images([tmp_path / f"a.{suffix}"], (2, 3), "color").shape == (1, 3, 2, 3)
 
 
+def test_a_photo_is_read_upright(tmp_path: Path) -> None:
+    # A camera that is held upright stores the picture on its left side, and says so.
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.repeat(np.array([[0, 255]], dtype=np.uint8), 16, axis=1).repeat(8, axis=0)).save(
+        tmp_path / "a.jpg", exif=exif
+    )
+    assert usual_form([tmp_path / "a.jpg"]) == ImageForm((32, 8), "gray")
+    X = read_images([tmp_path / "a.jpg"], (32, 8), "gray")
+    assert (X[0, 0, :16].max() < 9, X[0, 0, 16:].min() > 246) == (True, True)
+
+
+@pytest.mark.parametrize(("mode", "form"), [("LA", "gray"), ("RGBA", "color"), ("P", "color"), ("L", "gray")])
+def test_black_ink_on_a_transparent_ground_is_read_as_on_white(tmp_path: Path, mode: str, form: str) -> None:
+    ink = Image.new("RGBA" if mode == "P" else mode, (2, 1))
+    ink.putpixel((0, 0), {"LA": (0, 255), "L": 9}.get(mode, (0, 0, 0, 255)))
+    ink.convert(mode).save(tmp_path / "a.png", **({"transparency": 0} if mode == "L" else {}))
+    read = read_images([tmp_path / "a.png"], (1, 2), "gray")
+    assert read.ravel().tolist() == [9 if mode == "L" else 0, 255]
+    assert usual_form([tmp_path / "a.png"]).mode == form
+
+
 # --- damaged files
 
 

@@ -17,6 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.datasets.dates import days
+from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.silo_records import read_each, read_grouped
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
@@ -215,6 +216,21 @@ def test_small_images_that_stand_for_much_memory_are_refused_unread(
     monkeypatch.setattr("fedct_flwr.datasets.read_images", lambda *_: pytest.fail("they were read"))
     text = said(lambda: read_study(write_image_study(images, **{"image-size": [4096, 4096]})))
     assert text.replace(str(images), "STUDY").replace(f"{stored:,}", "so many") == wording
+
+
+def test_files_that_a_silo_of_images_does_not_use_are_counted(images: Path, tmp_path: Path) -> None:
+    data, study = (
+        DataSettings.model_validate({"file": tmp_path / "own", "test-file": tmp_path / "own"}),
+        read_study(images),
+    )
+    assert inspect_records(data, study, "a").findings == ()
+    for number in range(13):
+        write_image(tmp_path / "own" / "sick" / "p1" / f"{number}.png", number)
+        (tmp_path / "own" / "well" / f"{number}.dcm").write_bytes(b"")
+    found, tested = inspect_records(data, study, "a").findings
+    assert (found.code, tested.code) == ("unreadable", "unreadable")
+    assert found.message.startswith("about 30 files among the images of silo a are not used")
+    assert "test images" in tested.message
 
 
 @pytest.mark.parametrize("outside", ["folder", "image"])

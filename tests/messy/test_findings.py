@@ -90,6 +90,20 @@ def test_a_class_of_one_or_two_records_is_refused_unless_accepted(tmp_path: Path
     assert load(folder, accept="few-of-class").silos
 
 
+def test_each_spelling_of_a_class_is_said_with_its_silos() -> None:
+    silos = {silo: pa.table({"ill": [word, "no"] * 20}) for silo, word in {"a": "YES", "b": "yes", "c": "yes"}.items()}
+    found = inspect_tables(pa.table({"x": np.arange(50.0) % 7}), silos, "ill").findings
+    (said,) = [each.message for each in found if each.code == "label-spellings"]
+    assert said.endswith("('YES', 'yes'), one at 'a', the other at 'b', 'c'")
+
+
+@pytest.mark.parametrize(("cells", "helps"), [(["7,4", "8,1"], True), (["18,000.0", "9,500.5"], False)])
+def test_a_decimal_comma_is_not_advised_where_commas_mark_thousands(cells: list[str], helps: bool) -> None:
+    own = {"a": pa.table({"platelets": cells * 20, LABEL: ["yes", "no"] * 20})}
+    found = inspect_tables(pa.table({"platelets": np.arange(40.0) % 7}), own, LABEL).findings
+    assert ['decimal = ","' in each.fix for each in found if each.code == "number-as-text"] == [helps]
+
+
 @pytest.mark.parametrize(("label", "said"), [("unknown", True), ("?", True), ("-9", True), ("maybe", False)])
 def test_a_class_that_stands_for_a_missing_label_is_said(tmp_path: Path, label: str, said: bool) -> None:
     folder = patients().some("koeln", LABEL, range(9), label).write(tmp_path)

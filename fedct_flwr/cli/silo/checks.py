@@ -77,6 +77,8 @@ class Silo:
         self.folder = file.parent
         self.fits = False
         """Whether the records are of the study's form, once the check of them has found that."""
+        self.copied = False
+        """Whether records stand in the public set as well, once the check of the data has found that."""
         self._tried = False
         self.learner: Learner | None = None
         """Trained, once the check of it has done that."""

@@ -27,7 +27,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Domain
 from fedct_flwr.hospital.approval import check_let_out, kinds_let_out
-from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.hospital.duplicates import UNNOTICED, find_duplicates
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
@@ -192,6 +192,7 @@ def inspection(silo: Silo) -> Iterator[CheckFinding]:
         "the records",
         lambda: inspect_records(config.data, agreed, config.silo, silo.table, scored=config.policy.metrics),
     )
+    silo.copied = any(each.code == "shared-records" and "public set" in each.message for each in found.findings)
     for each in map(of_data, gathered(found.findings)):
         yield replace(each, message=f"data: {each.message}")
     if sentence := largest(found.table, Redaction(private=True)):
@@ -299,7 +300,6 @@ def duplicates(silo: Silo) -> Iterator[CheckFinding]:
             f"{rounded(found.own_exact)} have an exact duplicate among the silo's own",
             "ask the coordinator where the public set comes from: labels on it tell about these patients",
         )
-    elif found.rounded:
-        yield good(f"duplicates: {rounded(found.rounded)} rounded ones, no more than chance explains")
-    else:
-        yield good("duplicates: no record is in the public set")
+    elif not silo.copied:
+        judged = "no exact copy in the public set, and no more rounded ones than chance explains"
+        yield good(f"duplicates: {judged}; {UNNOTICED}")

@@ -26,7 +26,7 @@ from fedct_flwr.datasets.silo_records import read_grouped, table_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.hospital.approval import in_force
-from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.hospital.duplicates import UNNOTICED, find_duplicates
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, spent, verify_log
 from fedct_flwr.text.markdown import template
@@ -86,7 +86,9 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
     sections.pop(_STATED_ELSEWHERE, None)
     # The page to approve stays at the silo; exact numbers of two such pages would tell how many have opted out.
     copies = f"{rounded(found.rounded)} at most rounded" if found.rounded else "none"
-    sections[_COPIES] = [f"Copies, to tens: {copies}{'; ask where the public set comes from' * found.alarm}"]
+    sections[_COPIES] = [
+        f"Copies, to tens: {copies}; {UNNOTICED}{'; ask where the public set comes from' * found.alarm}"
+    ]
     sheets = sheets_of(config, study, entries)
     return {
         **{place: dict(_at(place, sections)) for place in ("what", "need", "risk")},

@@ -147,6 +147,7 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
     shown = known if known.any() else bad if bad.any() else looks.plain
     if _cells(cells, looks.comma) > _cells(cells, bad) / 2:
         shown, how = looks.comma, redaction.set("decimal", '","')
+        how *= not any(0 <= word.find(",") < word.find(".") for word in words[looks.comma])
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
     elif bad.any():
         named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known & ~beyond][:3])

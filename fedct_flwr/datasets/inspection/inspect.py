@@ -200,11 +200,13 @@ def _spellings(
     if pair := next(spelled_alike(names), None):
         silo = names[pair[1]]
         message = f"two classes in the label column {quoted(label)} are one in another spelling"
-        message += redaction.values({name: total[name] for name in pair}) + (f" at silo {silo}" if silo else "")
-        fix = "write each class in one way at all silos"
+        message += redaction.values({name: total[name] for name in pair})
+        one, other = (listed([where for where, own in counts.items() if name in own]) for name in pair)
+        place, fix = f", one at {one}, the other at {other}", "write each class in one way at all silos"
         if agreed:
+            place = f" at silo {silo}" if silo else ""
             fix = f"write them as the study does ({listed([*agreed])}), or say under [data.mapping] what each means"
-        yield Finding("label-spellings", Severity.REFUSED, message, fix, label, silo)
+        yield Finding("label-spellings", Severity.REFUSED, message + place, fix, label, silo)
 
 
 def _several(counts: Counts, label: str) -> Iterator[Finding]:
