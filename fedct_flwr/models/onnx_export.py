@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.compose import merge_models
 from skl2onnx import convert_sklearn, update_registered_converter
@@ -23,7 +22,7 @@ from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_
 from sklearn.pipeline import Pipeline
 
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
-from fedct_flwr.models.loading import Model, blank
+from fedct_flwr.models.loading import DESCRIPTION, Model, OnnxLearner, blank
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.types import ConfigError, Features
 
@@ -44,16 +43,16 @@ def to_onnx(model: Model) -> bytes:
         raise ConfigError("a model of numbers or times has no ONNX form: use 'fedct predict'")
     try:
         whole = _converted(model)
+        entry = whole.metadata_props.add()
+        entry.key, entry.value = DESCRIPTION, json.dumps(model.description.model_dump(by_alias=True))
+        content: bytes = whole.SerializeToString()
         # A converter may still write an invalid graph.
-        onnxruntime.InferenceSession(whole.SerializeToString(), providers=["CPUExecutionProvider"])
+        OnnxLearner(content, "the file")
     except Exception as error:  # converters raise many types
         raise ConfigError(
             f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
             "predict'"
         ) from error
-    entry = whole.metadata_props.add()
-    entry.key, entry.value = "fedct", json.dumps(model.description.model_dump(by_alias=True))
-    content: bytes = whole.SerializeToString()
     return content
 
 
