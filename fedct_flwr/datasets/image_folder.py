@@ -51,6 +51,9 @@ _MOST_TIMES: Final = 1000
 """Small pictures with few bytes, scaled up for a network that takes large ones, become some hundred times as many."""
 _LARGEST_USUAL: Final = 224
 """Pixels along a side that most image networks are made for."""
+_ORIENTATION: Final = 0x0112
+_ON_ITS_SIDE: Final = range(5, 9)
+"""Values of EXIF's orientation for a photo whose height is its width."""
 
 
 def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, named: bool = False) -> NDArray[np.uint8]:
@@ -63,7 +66,8 @@ def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, name
     height, width = size
 
     def scaled(image: "Image.Image") -> NDArray[np.uint8]:
-        resized = _eight_bits(image).convert(_MODES[mode]).resize((width, height), _pillow().Resampling.BILINEAR)
+        plain = _eight_bits(_as_viewed(image)).convert(_MODES[mode])
+        resized = plain.resize((width, height), _pillow().Resampling.BILINEAR)
         return np.asarray(resized, dtype=np.uint8).reshape(height, width, -1).transpose(2, 0, 1)
 
     pixels = np.empty((len(paths), 3 if mode == "color" else 1, height, width), dtype=np.uint8)
@@ -93,9 +97,15 @@ def check_room(paths: Sequence[Path], size: tuple[int, int], mode: str) -> None:
 def usual_form(paths: Sequence[Path], *, named: bool = False) -> ImageForm:
     """The size of most of these images, at most 224 pixels along a side, and color if one of them has any.
 
-    Raises like ``read_images``.
+    Reads their headers alone. Raises like ``read_images``.
     """
-    looks = [*_of_each(paths, lambda image: ((image.height, image.width), image.mode), named)]
+
+    def look(image: "Image.Image") -> tuple[tuple[int, int], str]:
+        # Pillow's own method of PNG files would read the pixels.
+        turned = _pillow().Image.getexif(image).get(_ORIENTATION, 1) in _ON_ITS_SIDE
+        return (image.width, image.height) if turned else (image.height, image.width), image.mode
+
+    looks = [*_of_each(paths, look, named)]
     sizes, modes = Counter(size for size, _ in looks), {mode for _, mode in looks}
     (height, width), _ = max(sizes.items(), key=lambda found: (found[1], found[0]))
     shrink = min(1.0, _LARGEST_USUAL / max(height, width))
@@ -113,7 +123,7 @@ def _of_each(paths: Sequence[Path], look: "Callable[[Image.Image], T]", named: b
     for number, path in enumerate(paths):
         try:
             with opened(path, formats=_FORMATS) as image:
-                found = look(_as_viewed(image))
+                found = look(image)
         except Exception:  # Pillow raises whatever a damaged file leads its decoders to
             raise _damaged(paths, number, named) from None
         yield found
