@@ -77,7 +77,7 @@ def who_gained(rows: Sequence[SiloScores], folder: "RunFolder", dataset: "Federa
 def against_sums(folder: "RunFolder", found: Mapping[SiloName, Judgment]) -> Iterator[str]:
     """Warnings by silos' own records about labels that a dishonest silo in secure sums may have made."""
     weighed = [judgment for judgment in found.values() if judgment.weight is not None]
-    against = sum(judgment.weight != 1 for judgment in weighed)
+    against = sum(judgment.foreign_only or judgment.weight != 1 for judgment in weighed)
     summed = folder.settings().get("secure") or "joint" in folder.read_json("result.json")
     if summed and against and 2 * against >= len(weighed):
         yield (
@@ -121,7 +121,7 @@ def after_first(found: Mapping[SiloName, Judgment]) -> str:
 def distrusts(document: Mapping[str, Any]) -> Iterator[str]:
     """A sentence on each silo that does not trust the consensus in full, of what ``who_gained`` says."""
     for silo, facts in document["judgments"].items():
-        if facts["weight"] is not None and facts["weight"] < 1:
+        if facts["foreign_only"] or (facts["weight"] is not None and facts["weight"] < 1):
             yield f"{silo}: {facts['why']}"
 
 

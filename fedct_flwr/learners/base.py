@@ -66,6 +66,9 @@ class Lightening(Protocol):
     def lighter(self) -> Learner:
         """The same with less effort, untrained."""
 
+    def table(self, X: "Features") -> Any:
+        """Examples ``(n, ...)`` as its model takes them; dense or sparse."""
+
 
 @runtime_checkable
 class Resumable(Protocol):

@@ -1,16 +1,20 @@
 """How much a silo trusts the consensus: fully, unless its own records speak against it.
 
 Each silo compares models that have learned the consensus labels with one that has not, out of fold on its own records.
-Labels count in full where the model does not look worse by more than a standard error and a margin, else a little where
-that holds for a small weight: to choose what looks best would throw away most of the gain where records are few
-(``python -m benchmarks ablation``). A silo of one class has no model to go back to, and learns at the small weight at
-least. A decision stays while hardly any label has changed since.
+Labels count in full where the model does not look worse by more than a standard error and a margin, else in the first
+of two other ways for which that holds: those of foreign examples alone, or all of them a little. To choose what looks
+best would throw away most of the gain where records are few (``python -m benchmarks ablation``). A silo of one class
+has no model to go back to, and learns at the small weight at least. A decision stays while hardly any label has changed
+since.
+
+Foreign examples are unlike own records: a forest tells the two apart, as domain classifiers do (Bickel, Brückner,
+Scheffer, "Discriminative learning under covariate shift", JMLR 10, 2009).
 
 A silo's own labels are part of the consensus, so the comparison leans towards trust, the more the fewer silos there
 are. Probabilities are weighed alike, by Brier's score, and values by their squared error.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -20,7 +24,7 @@ from numpy.typing import NDArray
 from fedct_flwr.learners.base import Learner, Lightening
 from fedct_flwr.learners.out_of_fold import Evidence, HeldOut, OwnRecords, OwnValues, Pseudo, chosen, probabilities
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
 FULL: Final = 1.0
 """Weight of a trusted pseudo-label: that of an own record."""
@@ -30,6 +34,14 @@ MARGIN: Final = 0.01
 """Brier's score, in 0..2, by which a model taught by labels may look worse in addition to a standard error: half a
 hundredth in the probability of a class that is as likely as not.
 """
+FOREIGN: Final = 0.3
+"""Probability to be an own record, if there were as many of these, below which a public example is foreign."""
+_MISTAKEN: Final = 0.1
+"""Share of own records that may look as foreign as a foreign example: few records look foreign to one another."""
+_FEWEST_FOREIGN: Final = 1 / 3
+"""Share of public examples: where fewer look foreign, silo and public set are alike, and these are chance."""
+_MOST_TO_TELL: Final = 2000
+"""Records and public examples that a tree learns to tell apart: more would take long and tell little more."""
 SAME: Final = 0.02
 """Share of the labels that may have changed since a decision for it to stay."""
 _ROUNDING: Final = 1e-12
@@ -37,10 +49,15 @@ _ROUNDING: Final = 1e-12
 
 
 class Trust(NamedTuple):
-    """A silo's trust: a ``weight``, 0 for its own model."""
+    """A silo's trust: a ``weight``, 0 for its own model; ``foreign``: in labels of foreign examples alone."""
 
     weight: float
     evidence: Evidence | None = None
+    foreign: bool = False
+
+
+WAYS: Final = (Trust(FULL), Trust(LITTLE))
+"""How labels may count: the first way that does no harm is taken."""
 
 
 class Decision(NamedTuple):
@@ -87,32 +104,58 @@ class Deciding:
         """Classes of own records ``(n,)`` and the decided model's out-of-fold predictions; None if unknown."""
         return None if self._decided is None or not self._own.divided else (self._own.y, self._decided)
 
-    def _decide(self, predicted: Callable[[float], NDArray[np.float64]]) -> Trust:
-        """Decide by the errors on own records, with what is learned of others at a weight."""
+    def _decide(self, predicted: Callable[[Trust], NDArray[np.float64]], ways: Iterable[Trust] = WAYS) -> Trust:
+        """Decide by the errors on own records, with what is learned of others in each way."""
         if not self._can_tell:
             return Trust(FULL)
         if self._alone is None:
-            self._alone = predicted(0.0)
+            self._alone = predicted(Trust(0.0))
         self._decided = self._alone
-        first, least = None, 0.0
-        for weight in (FULL, LITTLE):
+        first, least = None, Trust(0.0)
+        for way in ways:
             try:
-                found = predicted(weight)
+                found = predicted(way)
             except (LearnerError, TrainingError):
-                # A failure at full weight comes in the final fit, too; a learner may take no weights.
-                if weight == FULL:
+                # A failure of all labels in full comes in the final fit, too; a learner may take no weights.
+                if first is None:
                     raise
-                break
+                continue
             evidence = self._own.compare(self._alone, found)
             first = first or evidence
             trusted = evidence.gain >= -evidence.error - self.margin - _ROUNDING
             if not self._own.know_classes:
-                least = weight
-            if trusted or least:
+                least = way
+            if trusted or least.weight:
                 self._decided = found
             if trusted:
-                return Trust(weight, first)
-        return Trust(least, first)
+                return way._replace(evidence=first)
+        return least._replace(evidence=first)
+
+
+def foreign(both: Any, own: int, seed: int) -> NDArray[np.bool_]:
+    """Which public examples ``(n - own,)`` are foreign, out of bag.
+
+    ``both`` ``(n, ...)`` begins with the ``own`` records. None is foreign where silo and public set are alike, or where
+    trees cannot learn the examples, such as text.
+    """
+    from sklearn.ensemble import RandomForestClassifier  # takes a while, and most labels do no harm
+
+    count = both.shape[0]
+    table = both.reshape(count, -1) if both.ndim > 2 else both
+    forest = RandomForestClassifier(
+        min_samples_leaf=5,
+        max_samples=min(count, _MOST_TO_TELL),
+        class_weight="balanced_subsample",
+        oob_score=True,
+        random_state=seed,
+    )
+    try:
+        forest.fit(table, np.arange(count) < own)
+    except (ValueError, TypeError):
+        return np.zeros(count - own, dtype=np.bool_)
+    likely = forest.oob_decision_function_[:, 1]
+    found = likely[own:] < min(FOREIGN, np.quantile(likely[:own], _MISTAKEN))
+    return np.asarray(found & (found.mean() >= _FEWEST_FOREIGN), dtype=np.bool_)
 
 
 class Safeguard(Deciding):
@@ -121,6 +164,7 @@ class Safeguard(Deciding):
     margin = MARGIN
     before: Decision | None = None
     decision: Decision | None = None
+    _foreign: NDArray[np.bool_] | None = None
 
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
         """Decide on consensus labels ``targets`` ``(num_public,)`` for a learner that is refitted each time.
@@ -136,8 +180,15 @@ class Safeguard(Deciding):
             self.decision = self.before
         elif self.decision is None or not np.array_equal(self.decision.targets, targets):
             light = learner.lighter() if isinstance(learner, Lightening) else learner
-            self.decision = Decision(self._decide(self._teaching(light, public, targets)), targets)
+            decided = self._decide(self._teaching(light, public, targets), self._ways(learner, public, targets))
+            self.decision = Decision(decided, targets)
         return self.decision.trust
+
+    def counted(self, learner: Learner, public: Features, targets: HardLabels) -> HardLabels:
+        """The labels ``(num_public,)`` that count by the last decision; the others are ABSTAIN."""
+        if self.last and self.last.foreign and isinstance(learner, Lightening):
+            return np.where(self._is_foreign(learner, public), targets, ABSTAIN).astype(LABEL_DTYPE)
+        return targets
 
     @property
     def last(self) -> Trust | None:
@@ -159,17 +210,39 @@ class Safeguard(Deciding):
         if not (isinstance(learner, Lightening) and self._can_tell and self._own.divided):
             return None
         if self._decided is None:
-            trust = self.last or Trust(FULL)
-            self._decided = self._teaching(learner.lighter(), public, targets)(trust.weight)
+            self._decided = self._teaching(learner.lighter(), public, targets)(self.last or Trust(FULL))
         return self.seen
 
     def _teaching(
         self, learner: Learner, public: Features, targets: HardLabels
-    ) -> Callable[[float], NDArray[np.float64]]:
-        """Out-of-fold predictions for own records, with these labels at a weight."""
-        labeled = np.flatnonzero(targets != ABSTAIN)
-        X, y, classes = chosen(public, labeled), targets[labeled], self._num_classes
-        return lambda weight: self._own.predicted(learner, classes, Pseudo(X, y, weight) if weight else None)
+    ) -> Callable[[Trust], NDArray[np.float64]]:
+        """Out-of-fold predictions for own records, with these labels counted in a way."""
+
+        def predicted(way: Trust) -> NDArray[np.float64]:
+            counts = targets != ABSTAIN
+            if way.foreign and isinstance(learner, Lightening):
+                counts &= self._is_foreign(learner, public)
+            labeled = np.flatnonzero(counts)
+            pseudo = Pseudo(chosen(public, labeled), targets[labeled], way.weight) if way.weight else None
+            return self._own.predicted(learner, self._num_classes, pseudo)
+
+        return predicted
+
+    def _ways(self, learner: Learner, public: Features, targets: HardLabels) -> Iterator[Trust]:
+        """How labels may count; nothing is asked about foreign examples before all labels have done harm."""
+        full, little = WAYS
+        yield full
+        if isinstance(learner, Lightening) and (targets[self._is_foreign(learner, public)] != ABSTAIN).any():
+            yield full._replace(foreign=True)
+        yield little
+
+    def _is_foreign(self, learner: Lightening, public: Features) -> NDArray[np.bool_]:
+        """Which public examples are unlike own records ``(num_public,)``; asked once."""
+        if self._foreign is None:
+            both = learner.table(np.concatenate([self._private.X, public]))
+            rng = generator(self._seed, "foreign", self._silo)
+            self._foreign = foreign(both, self._private.size, int(rng.integers(1 << 31)))
+        return self._foreign
 
 
 class NetworkSafeguard(Safeguard):
@@ -203,11 +276,11 @@ class NetworkSafeguard(Safeguard):
         if self.decision is None:
             stands, nothing = learner.dump(), np.full_like(targets, ABSTAIN)
 
-            def predicted(weight: float) -> NDArray[np.float64]:
+            def predicted(way: Trust) -> NDArray[np.float64]:
                 def train(records: Examples) -> None:
                     learner.restore(stands)
                     for _ in range(rounds):
-                        learner.advance(records, public, targets if weight else nothing, weight or FULL)
+                        learner.advance(records, public, targets if way.weight else nothing, way.weight or FULL)
 
                 return self._own.predictions(train, lambda X: probabilities(learner, X, self._num_classes))
 
@@ -241,8 +314,8 @@ class SoftSafeguard(Deciding):
     def trust(self, lesson: Lesson) -> Trust:
         """The share of their weight that others' answers get, the same for the same lesson. Raises TrainingError."""
 
-        def predicted(weight: float) -> NDArray[np.float64]:
-            return self._own.predictions(lambda records: lesson.train(records, weight), lesson.answer)
+        def predicted(way: Trust) -> NDArray[np.float64]:
+            return self._own.predictions(lambda records: lesson.train(records, way.weight), lesson.answer)
 
         if self._known is None or self._known[0] != lesson.digest:
             self._known = lesson.digest, self._decide(predicted)

@@ -262,6 +262,10 @@ class SklearnLearner:
         self._transformer = transform[0][1] if transform else None
         return self
 
+    def table(self, X: Features) -> Any:
+        table = self._transform(X)
+        return X if hasattr(table, "iloc") else table
+
     def lighter(self, trees: int = _TREES) -> Self:
         """The same, untrained, with less effort: enough to compare what it learns.
 

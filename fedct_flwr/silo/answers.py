@@ -168,6 +168,7 @@ def cotrain(
     weight = pseudo_weight
     if safeguard:
         weight = safeguard.trust(learner, public.X, targets).weight
+        targets = safeguard.counted(learner, public.X, targets)
     labeled = np.flatnonzero(targets != ABSTAIN) if weight else np.zeros(0, dtype=np.intp)
     fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
     # A copy: a user's own learner may change what it is given.

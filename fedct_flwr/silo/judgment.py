@@ -27,6 +27,9 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabe
 
 STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
+FOREIGN_ONLY: Final = (
+    "your own records do not support the consensus: it counts only for public examples that are unlike them"
+)
 _TRAINS_ON: Final = "a network trains on, so no own record is left that it has not seen"
 _IN_FULL: Final = "its pseudo-weight is a number, and 'auto' would have tested it on own records"
 _ALONE: Final = "it has learned no consensus yet"
@@ -39,6 +42,7 @@ class Judgment:
 
     ``learner`` is what it chose, empty where one was named. ``weight`` is what pseudo-labels count (0: the silo keeps
     its own model), None where they were not weighed; ``gain``, ``error`` and ``records`` are the evidence out of fold.
+    ``foreign_only``: pseudo-labels count of public examples alone that are unlike own records.
     ``tests`` are verdicts on the silo's own test records by round: the first that learned a consensus, and the last.
     ``weighed_in`` is the round of the last decision.
     """
@@ -50,6 +54,7 @@ class Judgment:
     error: float | None = None
     records: int = 0
     tests: Mapping[str, Verdict] = field(default_factory=dict)
+    foreign_only: bool = False
     weighed_in: int | None = None
     labels_fit: ConsensusFit | None = None
     """At a real silo, how the first consensus fits its labels."""
@@ -76,6 +81,8 @@ class Judgment:
             return ""
         if self.weight == 0:
             return KEPT_OWN
+        if self.foreign_only:
+            return FOREIGN_ONLY
         if self.gain is None or self.error is None:
             return "your records cannot tell for or against the consensus: it is trusted"
         if self.weight < 1:
@@ -155,6 +162,7 @@ class Judge:
             evidence.error if evidence else None,
             evidence.records if evidence else 0,
             tests,
+            bool(trust and trust.foreign),
             safeguard.decision.round if trust and isinstance(safeguard, Safeguard) and safeguard.decision else None,
             fit,
             *self._recalibrated(question, safeguard),
@@ -227,6 +235,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
         "round": judgment.round,
         "learner": judgment.learner or None,
         "weight": judgment.weight,
+        "foreign_only": judgment.foreign_only,
         "weighed_in": judgment.weighed_in,
         "model": None if judgment.weight is None else "own" if judgment.keeps_own else "co-trained",
         "why": judgment.words or None,

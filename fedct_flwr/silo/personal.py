@@ -45,6 +45,7 @@ def write_decision(path: Path, subject: DecisionKey, decision: Decision) -> None
     decided = {
         "weight": trust.weight,
         "evidence": trust.evidence,
+        "foreign": trust.foreign,
         "round": decision.round,
         "labels": labels,
     }
@@ -66,7 +67,7 @@ def read_decision(path: Path, subject: DecisionKey, round_: int, *, resumed: boo
             return None
         evidence = Evidence(*raw["evidence"]) if raw["evidence"] else None
         targets = np.frombuffer(base64.b64decode(raw["labels"]), dtype=STORED).astype(LABEL_DTYPE)
-        return Decision(Trust(raw["weight"], evidence), targets, raw["round"])
+        return Decision(Trust(raw["weight"], evidence, raw["foreign"]), targets, raw["round"])
     except UNREADABLE:
         return None
 

@@ -14,9 +14,10 @@ from sklearn.tree import DecisionTreeClassifier
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
-from fedct_flwr.learners.safeguard import LITTLE, Lesson, NetworkSafeguard, Safeguard, SoftSafeguard, Trust
+from fedct_flwr.learners.safeguard import LITTLE, Lesson, NetworkSafeguard, Safeguard, SoftSafeguard, Trust, foreign
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.soft import soft_labels, train_on_values, train_soft
+from fedct_flwr.learners.text import Table
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.silo.numbers import with_numbers
@@ -232,6 +233,59 @@ class Misled(Surer):
 def test_the_largest_weight_that_does_no_harm_is_taken(most: float, weight: float):
     found = guard_of(unique(100)).trust(Misled(most), np.zeros((50, 1)), np.zeros(50, dtype=np.int16))
     assert found.weight == weight
+
+
+def two_wards() -> tuple[Examples, Features, HardLabels, NDArray[np.bool_]]:
+    """Own records are of one ward, public examples of two; there the same value means the opposite.
+
+    The labels are right in the other ward (last), and given in both.
+    """
+    rng = np.random.default_rng(0)
+    other = np.arange(200) % 2 == 0
+    X = rng.normal(size=(200, 3)) + np.array([0, 0, 3])
+    public = rng.normal(size=(200, 3)) + np.where(other[:, None], [0, 0, -3], [0, 0, 3])
+    return Examples(X, (X[:, 0] > 0).astype(np.int16)), public, (public[:, 0] < 0).astype(np.int16), other
+
+
+TREE = DecisionTreeClassifier(random_state=0)
+
+
+@pytest.mark.parametrize("transformer", [None, Table(["a", "b", "c"], [])], ids=["numbers", "table"])
+def test_labels_of_foreign_examples_count_where_those_of_own_ones_are_wrong(transformer: Any):
+    private, public, targets, other = two_wards()
+    guard, learner = guard_of(private), SklearnLearner(TREE, transformer)
+    found = guard.trust(learner, public, targets)
+    assert (found.weight, found.foreign) == (1.0, True)
+    assert found.evidence is not None
+    assert found.evidence.errors < -1
+    counted = guard.counted(learner, public, targets)
+    assert np.mean((counted != ABSTAIN) == other) > 0.95
+    assert counted[counted != ABSTAIN].tolist() == targets[counted != ABSTAIN].tolist()
+
+
+def test_a_vote_comes_from_the_model_that_knows_own_and_foreign_examples():
+    private, public, targets, other = two_wards()
+    learner, everything = SklearnLearner(TREE), Query(seed=0, size=200)
+    right = np.where(other, targets, np.int16(1) - targets)
+    votes = cotrain(learner, private, PublicSet(public), targets, everything, safeguard=guard_of(private))
+    assert np.mean(votes == right[everything.positions(200)]) > 0.9
+
+
+def test_foreign_examples_are_not_asked_about_where_all_labels_do_no_harm():
+    guard = guard_of(records(60))
+    assert guard.trust(LEARNERS[0], PUBLIC, TRUTH) == Trust(1.0, guard.trust(LEARNERS[0], PUBLIC, TRUTH).evidence)
+    assert guard._foreign is None
+
+
+def test_labels_of_foreign_examples_do_not_count_for_a_model_that_cannot_keep_them_apart():
+    private, public, targets, _ = two_wards()
+    found = guard_of(private).trust(SklearnLearner(LogisticRegression()), public, targets)
+    assert (found.weight < 1, found.foreign) == (True, False)
+
+
+def test_no_example_is_foreign_in_text_or_where_silo_and_public_set_are_alike():
+    assert not foreign(np.array([["cough"], ["fever"]] * 5), 4, seed=0).any()
+    assert not any(foreign(np.random.default_rng(seed).normal(size=(260, 2)), 60, seed).any() for seed in range(20))
 
 
 class Network:

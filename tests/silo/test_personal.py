@@ -113,7 +113,7 @@ def test_a_network_that_trains_on_says_that_it_only_ranks(tmp_path: Path) -> Non
 GUARDED = {"name": "decision-tree", "params": {"max_depth": 3}, "pseudo-weight": "auto"}
 RECORDS = Examples(np.zeros((3, 1)), np.int16([0, 1, 1]))
 SUBJECT = DecisionKey(7, bytes(32), bytes([3] * 32), RECORDS)
-DECISION = Decision(Trust(0.03, Evidence(-0.1, 0.02, 3)), np.int16([1, -1, 0]), 2)
+DECISION = Decision(Trust(0.03, Evidence(-0.1, 0.02, 3), foreign=True), np.int16([1, -1, 0]), 2)
 
 
 @pytest.fixture
