@@ -3,11 +3,9 @@
 This is the public API. Each name is imported when it is first asked for, so importing takes a moment.
 """
 
-import ast
-import sys
-from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
@@ -37,26 +35,6 @@ __all__ = [
     "PrivacyWarning", "PrivateFedAvg", "PrivatePATE", "Qualified", "Repeats", "Run", "RunError", "Scaffold",
     "SiloModel", "TrainingError", "count", "read_run", "repeat", "simulate",
 ]  # fmt: skip
-
-
-def importing(package: str) -> Callable[[str], Any]:
-    """Make a package's ``__getattr__``: it imports what the block for type checkers names, when it is asked for."""
-    modules: dict[str, str] = {}
-
-    def found(name: str) -> Any:
-        if not modules:
-            source = sys.modules[package].__loader__.get_source(package)  # type: ignore[union-attr]
-            nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
-            own = [node for node in nodes if str(node.module).startswith(f"{package}.")]
-            # At once: another thread may look meanwhile.
-            modules.update({each.name: str(node.module) for node in own for each in node.names})
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(modules[name]), name)
-        setattr(sys.modules[package], name, value)
-        return value
-
-    return found
 
 
 __getattr__ = importing(__name__)

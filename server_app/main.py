@@ -53,7 +53,7 @@ def main(grid: Grid, context: Context) -> None:
     try:
         config = RunConfig.from_flower(context.run_config)
         dataset, subject, silos = _subject(config)
-        terms = subject.schema.terms(config.study, subject.public)
+        terms = subject.schema.terms(config.study, len(subject.public), subject.public.fingerprint)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         begun = RunFolder(path).settings() if config.resume and RunFolder(path).exists() else None
         algorithm = check_run(config, dataset, subject, silos, begun=begun)

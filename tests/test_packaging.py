@@ -86,7 +86,7 @@ EXTRAS = {
     "fedct_flwr/learners/cuda_graph.py": "torch",
     "fedct_flwr/learners/stacked.py": "torch",
     "fedct_flwr/report/page.py": "report",
-    "fedct_flwr/integrations/crate.py": "crate",
+    "fedct_flwr/report/crate.py": "crate",
     "fedct_flwr/baselines/dp_fedavg.py": "privacy",
     "fedct_flwr/integrations/mlflow.py": "mlflow",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}

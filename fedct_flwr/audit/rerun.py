@@ -153,7 +153,9 @@ class Refit:
 
 def rerun(config: RunConfig, dataset: FederatedDataset, seed: int) -> Refit:
     """Run these settings on this data set, with another seed. Raises RunError where the run fails."""
-    transcript = Transcript(client_app, dataset.schema.terms(config.study, dataset.public))
+    transcript = Transcript(
+        client_app, dataset.schema.terms(config.study, len(dataset.public), dataset.public.fingerprint)
+    )
     with tempfile.TemporaryDirectory(prefix="fedct-audit-") as folder, _named(dataset), _silent():
         path = Path(folder) / "run"
         averages = isinstance(find_algorithm(config), WeightSharing)

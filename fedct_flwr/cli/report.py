@@ -8,7 +8,7 @@ import typer
 
 from fedct_flwr.cli.output import Output, check_new
 from fedct_flwr.cli.privacy_sheet import sheet_of_run
-from fedct_flwr.integrations import crate as crates
+from fedct_flwr.report import crate as crates
 from fedct_flwr.report.figures import Section
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import RunSummary

@@ -19,7 +19,7 @@ from fedct_flwr.config.settings import (
 )
 from fedct_flwr.config.tables import Side, StudyTables
 from fedct_flwr.text.printable import suggest
-from fedct_flwr.wire.numbers import MOST_STEPS, Grid
+from fedct_flwr.wire.content import MOST_STEPS, Grid
 from fedct_flwr.wire.packing import MAX_VALUE
 
 

@@ -346,7 +346,7 @@ class CoTraining(Strategy):
             if silo in found.summands
         }
         try:
-            return secure_sum.opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
+            return coordinator.opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
                 f"round {server_round} has a secure sum that {len(added)} silos' {kind.inner.name} cannot add up to: "

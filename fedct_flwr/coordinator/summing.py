@@ -9,17 +9,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
 from numpy import uint64
 from numpy.typing import NDArray
 
-from fedct_flwr import secure_sum
+from fedct_flwr import privacy, secure_sum
 from fedct_flwr.coordinator.questions import Answer, Questions, read_answer
 from fedct_flwr.runs.records import IN_WRONG_SUM
-from fedct_flwr.types import ConfigError, Refused, RunError, SiloName
+from fedct_flwr.types import ConfigError, Refusal, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import ACTION, from_record, to_record
 
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
         SecureSum,
     )
     from fedct_flwr.secure_sum.terms import Shape, SumTerms
-    from fedct_flwr.wire.content import Instruction
-    from fedct_flwr.wire.sums import NoisySum
+    from fedct_flwr.types import VoteCounts
+    from fedct_flwr.wire.content import Instruction, Terms
+    from fedct_flwr.wire.sums import NoisySum, Summed
 
 LONGEST_SECONDS: Final = 60.0
 """Silos have their answers ready when a sum begins: no message of it takes long."""
@@ -54,6 +56,29 @@ def real_terms(subject: "Subject", silos: Collection[SiloName]) -> "SumTerms":
     if strangers := sorted(set(silos) - subject.sums.keys.keys()):
         raise ConfigError(f"[sums] in study.toml has no key of silo {strangers[0]}: add the line of its egress.pub")
     return subject.sums
+
+
+def opened(
+    kind: "Summed", total: NDArray[uint64], instruction: "Instruction", terms: "Terms", num_silos: int, honest: int = 0
+) -> "VoteCounts":
+    """The sum ``(examples, classes)`` of ``num_silos``; with noise in units of its grid, which makes some negative.
+
+    Raises Refused (UNKNOWN_CLASS) for numbers that no votes and noise add up to. ``honest``: silos whose noise is
+    counted, as ``noise_shares.surely_honest`` has it; 0: all.
+    """
+    size = instruction.query.size, terms.width
+    if not kind.noisy:
+        votes: VoteCounts = total.astype(np.int32).reshape(size)
+        if (votes.sum(axis=1) > num_silos).any():
+            raise Refused(Refusal.UNKNOWN_CLASS)
+        return votes
+
+    # The rule that decides may multiply them.
+    signed = total.astype(np.uint32).view(np.int32).astype(np.int64).reshape(size)
+    shares = privacy.VoteShares(instruction.noise, *size, honest or num_silos)
+    if not shares.could_be(signed, num_silos):
+        raise Refused(Refusal.UNKNOWN_CLASS)
+    return cast("VoteCounts", signed)
 
 
 def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeout: float) -> "Exchange":

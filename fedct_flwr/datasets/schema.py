@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED, Measure
 from fedct_flwr.text.printable import fault, formula_fault, listed, printable, quoted, suggest
 from fedct_flwr.types import MAX_CLASSES, Answers, ConfigError, DataError, Examples, Features
-from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.content import Grid, Terms
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
-    from fedct_flwr.datasets.federated import PublicSet
-    from fedct_flwr.wire.numbers import Grid
 
 
 class FollowUp(NamedTuple):
@@ -204,7 +202,7 @@ class Schema:
     columns: tuple[Column, ...] = ()
     quantity: str = ""
     images: ImageForm | None = None
-    grid: "Grid | None" = None
+    grid: Grid | None = None
     """The values that the number may have, where the study says."""
     follow_up: FollowUp | None = None
     """Of a study of time to an event, whose ``classes`` are grades of risk."""
@@ -225,9 +223,9 @@ class Schema:
         """A table of numeric columns only."""
         return cls(classes, tuple(Column(name) for name in names))
 
-    def terms(self, study: str, public: "PublicSet") -> Terms:
-        """The terms of a study with this public set and these classes, or this quantity."""
-        return Terms(study, public.fingerprint, len(public), self.classes, self.quantity, self.grid)
+    def terms(self, study: str, num_public: int, fingerprint: bytes) -> Terms:
+        """The terms of a study with these classes, or this quantity, and a public set of this size and fingerprint."""
+        return Terms(study, fingerprint, num_public, self.classes, self.quantity, self.grid)
 
     def positive(self, name: str = "") -> int | None:
         """Number of the positive class: the one called ``name``, or the last; None unless there are two classes.

@@ -65,7 +65,7 @@ class StudyFolder:
     @cached_property
     def terms(self) -> Terms:
         """Terms of this study for coordinator and silos."""
-        return self.schema.terms(self.name, self.public)
+        return self.schema.terms(self.name, len(self.public), self.public.fingerprint)
 
     @cached_property
     def joint(self) -> Joint | None:

@@ -31,7 +31,6 @@ from fedct_flwr.flower.prompt import ErrorCode, PromptGrid
 from fedct_flwr.learners.base import Train
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
-from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import RunError
 from server_app.main import app as own_server_app
 
@@ -271,12 +270,13 @@ def run_in_process(
     *,
     train: Train | None = None,
     outlives: bool = False,
+    then: Callable[[], None] | None = None,
 ) -> None:
     """Run the app with these run-config values and one simulated node per silo; output goes to ``log``.
 
     Runs of several threads take turns. A silo that hangs stays in this process until it ends. ``train`` is for
     networks, see ``run_loopback``. ``outlives`` is for a process that goes on where this is interrupted: then the run
-    is stopped first.
+    is stopped first. ``then`` is called at the end, before another run begins here.
     """
     failures: list[Exception] = []
     stopped = threading.Event()
@@ -300,8 +300,8 @@ def run_in_process(
                 run.join(_THREAD_STOP_SECONDS)
             raise
         watch()
-        # Another run here, or this one resumed, begins with learners of its own; and records are not held on to.
-        simulated_site.cache_clear()
+        if then:
+            then()
     if failures:
         raise RunError(f"the run failed: {failures[0]}") from failures[0]
 

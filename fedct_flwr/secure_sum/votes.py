@@ -1,17 +1,17 @@
-"""Votes in a secure sum: a silo's summand, the sum's shape, and what may come out of it.
+"""Votes in a secure sum: a silo's summand, and the sum's shape.
 
-How much noise silos add to it says ``privacy/noise_shares.py``; how a silo adds it, ``silo/noisy_sum.py``.
+How much noise silos add to it says ``privacy/noise_shares.py``; how a silo adds it, ``silo/noisy_sum.py``; and what may
+come out of it, ``coordinator/summing.py``.
 """
 
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr import privacy
 from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.types import Refusal, Refused, VoteCounts, Votes
+from fedct_flwr.types import Refusal, Refused, Votes
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
 from fedct_flwr.wire.sums import NoisySum, Summed
 
@@ -43,26 +43,3 @@ def summand(votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.
     """
     labels = unanimous(votes, instruction.votes) if instruction.votes else votes
     return tally([labels], instruction.query.size, terms.num_classes).astype(np.uint64).ravel()
-
-
-def opened(
-    kind: Summed, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int, honest: int = 0
-) -> VoteCounts:
-    """The sum ``(examples, classes)`` of ``num_silos``; with noise in units of its grid, which makes some negative.
-
-    Raises Refused (UNKNOWN_CLASS) for numbers that no votes and noise add up to. ``honest``: silos whose noise is
-    counted, as ``noise_shares.surely_honest`` has it; 0: all.
-    """
-    size = instruction.query.size, terms.width
-    if not kind.noisy:
-        votes = total.astype(np.int32).reshape(size)
-        if (votes.sum(axis=1) > num_silos).any():
-            raise Refused(Refusal.UNKNOWN_CLASS)
-        return votes
-
-    # The rule that decides may multiply them.
-    signed = total.astype(np.uint32).view(np.int32).astype(np.int64).reshape(size)
-    shares = privacy.VoteShares(instruction.noise, *size, honest or num_silos)
-    if not shares.could_be(signed, num_silos):
-        raise Refused(Refusal.UNKNOWN_CLASS)
-    return cast(VoteCounts, signed)

@@ -40,7 +40,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         config.privacy_settings(config.asked_about(len(dataset.public))),
         config.method.transfer_settings(dataset.fewest_units),
         dataset.schema,
-        dataset.schema.terms(config.study, dataset.public),
+        dataset.schema.terms(config.study, len(dataset.public), dataset.public.fingerprint),
         groups=data.groups,
     )
 

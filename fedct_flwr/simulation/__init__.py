@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fedct_flwr import importing
+from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.simulation.comparing import compared, groups_of

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from warnings import warn
 
-from fedct_flwr import datasets, drawing, evaluation, flower, integrations, learners, privacy
+from fedct_flwr import datasets, drawing, evaluation, flower, integrations, learners, privacy, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.study import Subject
@@ -126,10 +126,10 @@ class Simulation:
         """
         if engine == "loopback":
             networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
-            if not networks:
-                return partial(flower.run_in_process, outlives=outlives)
-            train = learners.Stacks(self.config.silos_at_once).train
-            return partial(flower.run_in_process, train=train, outlives=outlives)
+            train = learners.Stacks(self.config.silos_at_once).train if networks else None
+            # Another run here, or this one resumed, begins with learners of its own; and records are not held on to.
+            forget = silo.simulated_site.cache_clear
+            return partial(flower.run_in_process, train=train, outlives=outlives, then=forget)
         flower.check_ray()
         return partial(flower.run_on_engine, more=variables) if variables else flower.run_on_engine
 

@@ -2,19 +2,59 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import HardLabels, Refusal, SiloName, SoftVotes, Votes
-
-if TYPE_CHECKING:
-    from fedct_flwr.wire.numbers import Grid
+from fedct_flwr.types import HardLabels, Refusal, Refused, SiloName, SoftVotes, Votes
+from fedct_flwr.wire.packing import MAX_VALUE
 
 LEAST_NOISE: Final = 2.0**-10
 LARGEST_NOISE: Final = 2.0**20
 """Standard deviations of noise that silos add in shares, in votes of one silo. With them no sum leaves 32 bits."""
+
+
+MOST_STEPS: Final = 1 << 16
+"""Values that a grid may have: each is two bytes."""
+
+
+class Grid(NamedTuple):
+    """The values that a quantity may have: from ``low`` to ``high``, each a ``step`` after the one before."""
+
+    low: float
+    high: float
+    step: float
+
+    @property
+    def last(self) -> int:
+        """The number of the highest value; the lowest is number 0."""
+        return round((self.high - self.low) / self.step)
+
+    @property
+    def words(self) -> str:
+        """The grid in words."""
+        return f"from {self.low:g} to {self.high:g} in steps of {self.step:g}"
+
+    def codes(self, values: SoftVotes) -> NDArray[np.uint16]:
+        """Numbers of the nearest values of the grid; the ends stand for what lies beyond. Raises Refused for NaN."""
+        check_values(values)
+        exact = (np.clip(values.astype(np.float64), self.low, self.high) - self.low) / self.step
+        codes: NDArray[np.uint16] = np.rint(exact).astype("<u2")
+        return codes
+
+    def values(self, codes: NDArray[np.integer]) -> SoftVotes:
+        """The values of these numbers. Raises Refused (VALUES) for a number above ``last``."""
+        if codes.max(initial=0) > self.last:
+            raise Refused(Refusal.VALUES)
+        return (self.low + codes.astype(np.float64) * self.step).astype(np.float32)
+
+
+def check_values(values: SoftVotes) -> None:
+    """Raise Refused (VALUES) for what is no number in -1e30..1e30."""
+    # A test for valid values, not for invalid ones, also catches NaN.
+    if not (np.abs(values) <= MAX_VALUE).all():
+        raise Refused(Refusal.VALUES)
 
 
 @dataclass(frozen=True)
@@ -26,7 +66,7 @@ class Terms:
     num_public: int
     classes: tuple[str, ...]
     quantity: str = ""
-    grid: "Grid | None" = None
+    grid: Grid | None = None
 
     @property
     def num_classes(self) -> int:

@@ -5,16 +5,15 @@ study's grid, or single precision where there is none.
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.types import ABSTAIN, UNITS, HardLabels, Refusal, Refused, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import Fit, Instruction, Query, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Fit, Grid, Instruction, Query, Soft, SoftTargets, Terms, check_values
 from fedct_flwr.wire.kinds import COUNTS, HARD, Cost, Hard, Kind
-from fedct_flwr.wire.packing import MAX_VALUE
 
 MAX_WEIGHT: Final = 1e6
 _IN_TURN: Final = 1.0
@@ -81,41 +80,6 @@ def unpack_probabilities(packed: bytes, count: int, num_classes: int) -> SoftVot
 _WIRE: Final = np.dtype("<f4")
 
 
-MOST_STEPS: Final = 1 << 16
-"""Values that a grid may have: each is two bytes."""
-
-
-class Grid(NamedTuple):
-    """The values that a quantity may have: from ``low`` to ``high``, each a ``step`` after the one before."""
-
-    low: float
-    high: float
-    step: float
-
-    @property
-    def last(self) -> int:
-        """The number of the highest value; the lowest is number 0."""
-        return round((self.high - self.low) / self.step)
-
-    @property
-    def words(self) -> str:
-        """The grid in words."""
-        return f"from {self.low:g} to {self.high:g} in steps of {self.step:g}"
-
-    def codes(self, values: SoftVotes) -> NDArray[np.uint16]:
-        """Numbers of the nearest values of the grid; the ends stand for what lies beyond. Raises Refused for NaN."""
-        _check(values)
-        exact = (np.clip(values.astype(np.float64), self.low, self.high) - self.low) / self.step
-        codes: NDArray[np.uint16] = np.rint(exact).astype("<u2")
-        return codes
-
-    def values(self, codes: NDArray[np.integer]) -> SoftVotes:
-        """The values of these numbers. Raises Refused (VALUES) for a number above ``last``."""
-        if codes.max(initial=0) > self.last:
-            raise Refused(Refusal.VALUES)
-        return (self.low + codes.astype(np.float64) * self.step).astype(np.float32)
-
-
 def values_size(count: int, grid: Grid | None = None) -> int:
     """Bytes of ``count`` packed values."""
     return count * (2 if grid else _WIRE.itemsize)
@@ -131,7 +95,7 @@ def pack_values(values: SoftVotes, grid: Grid | None = None) -> bytes:
     """
     if grid:
         return grid.codes(values).tobytes()
-    _check(values)
+    check_values(values)
     # One zero: the other one would be another encoding.
     return (values.astype(_WIRE) + _WIRE.type(0)).astype(_WIRE, copy=False).tobytes()
 
@@ -143,14 +107,8 @@ def unpack_values(packed: bytes, count: int, grid: Grid | None = None) -> SoftVo
     if grid:
         return grid.values(np.frombuffer(packed, dtype="<u2").reshape(count, 1))
     values = np.frombuffer(packed, dtype=_WIRE).astype(np.float32).reshape(count, 1)
-    _check(values)
+    check_values(values)
     return values
-
-
-def _check(values: SoftVotes) -> None:
-    # A test for valid values, not for invalid ones, also catches NaN.
-    if not (np.abs(values) <= MAX_VALUE).all():
-        raise Refused(Refusal.VALUES)
 
 
 class NumbersKind(Kind):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from fedct_flwr.config.privacy import NoisePlan
+from fedct_flwr.coordinator.summing import opened
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import WHOLE_SILO, Budget, PrivacyUnit, Spending
 from fedct_flwr.privacy.events import composed
@@ -31,7 +32,6 @@ from fedct_flwr.privacy.noise_shares import (
 )
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.privacy.tally_noise import noise_for, spent_by, tally_mechanism
-from fedct_flwr.secure_sum.votes import opened
 from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
 from fedct_flwr.types import ABSTAIN, ConfigError, Refusal, Refused

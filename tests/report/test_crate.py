@@ -15,7 +15,7 @@ rocrate = pytest.importorskip("rocrate.rocrate")
 
 
 def crate_of(folder: Path, *, models: bool = False) -> tuple[Any, zipfile.ZipFile]:
-    from fedct_flwr.integrations.crate import write_crate
+    from fedct_flwr.report.crate import write_crate
 
     target = folder.parent / "crate.zip"
     write_crate(folder, target, "# Privacy sheet\n", models=models)
