@@ -165,6 +165,8 @@ class Safeguard(Deciding):
     before: Decision | None = None
     decision: Decision | None = None
     _foreign: NDArray[np.bool_] | None = None
+    _learned: HardLabels | None = None
+    """The labels that the out-of-fold predictions are about, where there are any."""
 
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
         """Decide on consensus labels ``targets`` ``(num_public,)`` for a learner that is refitted each time.
@@ -175,13 +177,14 @@ class Safeguard(Deciding):
         if not (targets != ABSTAIN).any():
             return Trust(FULL)
         if self.before and self.before.holds_for(targets):
-            if self.decision is None or not np.array_equal(self.decision.targets, self.before.targets):
+            if self._learned is None or not np.array_equal(self._learned, targets):
                 self._decided = None
             self.decision = self.before
         elif self.decision is None or not np.array_equal(self.decision.targets, targets):
             light = learner.lighter() if isinstance(learner, Lightening) else learner
             decided = self._decide(self._teaching(light, public, targets), self._ways(learner, public, targets))
             self.decision = Decision(decided, targets)
+        self._learned = targets
         return self.decision.trust
 
     def counted(self, learner: Learner, public: Features, targets: HardLabels) -> HardLabels:

@@ -361,6 +361,22 @@ def test_what_calibrates_is_said_by_models_that_have_not_seen_the_records_and_ch
     assert np.array_equal(other[1], p)
 
 
+def test_a_decision_that_stays_is_calibrated_by_the_labels_that_the_model_learned() -> None:
+    private, tree, changed = (
+        records(80, noise=0.5),
+        SklearnLearner(DecisionTreeClassifier(random_state=0)),
+        TRUTH.copy(),
+    )
+    changed[:3] = 1 - changed[:3]
+    lasting, anew = guard_of(private), guard_of(private)
+    lasting.trust(tree, PUBLIC, TRUTH)
+    lasting.before = anew.before = lasting.decision
+    for guard in (lasting, anew):
+        guard.trust(tree, PUBLIC, changed)
+    first, second = (guard.out_of_fold(tree, PUBLIC, changed) or pytest.fail("unknown") for guard in (lasting, anew))
+    assert np.array_equal(first[1], second[1])
+
+
 @pytest.mark.parametrize("groups", [np.zeros(60), None])
 def test_nothing_calibrates_where_all_records_are_of_one_group_or_class(groups: NDArray[Any] | None) -> None:
     private = records(60) if groups is not None else Examples(PUBLIC[:60], np.zeros(60, dtype=np.int16))
