@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedct_flwr import coordinator
-from fedct_flwr.config.method import methods
+from fedct_flwr.config.method import OWN, methods
 from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import Uses, either
 from fedct_flwr.consensus.counting import (
@@ -252,9 +252,13 @@ class FedCT:
 
 
 Function: TypeAlias = Callable[[NDArray[np.int64]], Any]
-"""From votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``."""
+"""From votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``.
 
-_NUMBER: Final = count(1)
+Silos are in the order of ``Run.silos``; one that is absent from a round abstains.
+"""
+
+
+_SILOS: Final = "silos"
 
 
 def rule_of(given: Any) -> LabelSharing:
@@ -268,16 +272,16 @@ def rule_of(given: Any) -> LabelSharing:
         )
     known = methods().setdefault(given.name, type(given))
     if known is not type(given):
-        if known.__module__.startswith("fedct_flwr."):
+        if not is_own(known):
             raise ConfigError(f"the rule {type(given).__name__} has the name of another algorithm, {given.name!r}")
         # A notebook's cell that is run again makes the class again.
         methods()[given.name] = type(given)
     return given
 
 
-def is_own(rule: Any) -> bool:
-    """Whether other processes lack it."""
-    return not type(rule).__module__.startswith("fedct_flwr.") or hasattr(rule, "function")
+def is_own(rule: type[Any]) -> bool:
+    """Whether other processes lack this class of rules."""
+    return not rule.__module__.startswith("fedct_flwr.") or hasattr(rule, "function")
 
 
 def _asking(asked: Function) -> LabelSharing:
@@ -287,7 +291,7 @@ def _asking(asked: Function) -> LabelSharing:
     class Own(LabelSharing):
         """FedCT whose labels a function decides."""
 
-        name: ClassVar[str] = f"fedct-own-{next(_NUMBER)}-{label}"
+        name: ClassVar[str] = f"{OWN}{_digest(asked)}-{label}"
         title: ClassVar[str] = "FedCT"
         rule: ClassVar[str] = label
         function: ClassVar[Any] = staticmethod(asked)
@@ -299,11 +303,32 @@ def _asking(asked: Function) -> LabelSharing:
     return Own()
 
 
+def _digest(asked: Function) -> str:
+    """Eight digits that tell functions apart by code, defaults and closure, and objects by class and fields."""
+    import joblib  # takes a while, and most runs have a rule by name
+
+    def parts(of: Any) -> Any:
+        if isinstance(of, CodeType):
+            return of.co_code, of.co_names, [parts(each) for each in of.co_consts]
+        if isinstance(of, FunctionType):
+            cells = [parts(cell.cell_contents) for cell in of.__closure__ or ()]
+            return parts(of.__code__), of.__defaults__, of.__kwdefaults__, cells
+        return (parts(of.func), of.args, of.keywords) if isinstance(of, partial) else of
+
+    try:
+        return str(joblib.hash(parts(asked)))[:8]
+    except Exception:  # an object that cannot be pickled may raise anything, and is like no other
+        return f"{id(asked):x}"
+
+
 def asking(function: Function, num_classes: int, name: str) -> Consensus:
-    """A consensus without memory. Its ``apply`` raises RunError for anything but labels."""
+    """A consensus that remembers the silos' order alone. Its ``apply`` raises RunError for anything but labels."""
 
     def apply(ballots: Iterable[Ballot], incumbent: Answers, state: State, rng: Generator) -> tuple[HardLabels, State]:
-        votes = np.stack([np.asarray(vote, dtype=np.int64) for _, vote in ballots])
+        silos = state[_SILOS].tolist()
+        votes = np.full((len(silos), len(incumbent)), ABSTAIN, dtype=np.int64)
+        for silo, vote in ballots:
+            votes[silos.index(silo)] = vote
         try:
             labels = np.asarray(function(votes))
         except Exception as error:
@@ -317,4 +342,4 @@ def asking(function: Function, num_classes: int, name: str) -> Consensus:
             raise RunError(f"the rule {name} gave a label outside of {ABSTAIN} to {num_classes - 1}")
         return labels.astype(LABEL_DTYPE), state
 
-    return Consensus(lambda silos: {}, apply)
+    return Consensus(lambda silos: {_SILOS: np.array(silos)}, apply)

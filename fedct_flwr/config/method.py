@@ -159,6 +159,10 @@ class Method:
         return TransferSettings()
 
 
+OWN: Final = "fedct-own-"
+"""The begin of the names of rules that are functions."""
+
+
 def methods() -> MutableMapping[str, type[Method]]:
     """All algorithms by name. A name that is asked for is imported, and all by ``values()``."""
     found: MutableMapping[str, type[Method]] = import_module(_TABLE).ALGORITHMS
@@ -196,8 +200,12 @@ def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> 
         if key not in defaults:
             raise ConfigError(f"unknown key {key!r} in {where}: {suggest(key, sorted({*of_run, *defaults}))}")
     if method is None:
-        moved = "python -m benchmarks pfnm measures it; choose fedavg here"
-        raise ConfigError(f"unknown algorithm {name!r}: {moved if name == 'pfnm' else suggest(str(name), known)}")
+        advice = suggest(str(name), known)
+        if name == "pfnm":
+            advice = "python -m benchmarks pfnm measures it; choose fedavg here"
+        elif str(name).startswith(OWN):
+            advice = "its rule is a function, and files hold none: call FedCT(rule) with the same function first"
+        raise ConfigError(f"unknown algorithm {name!r}: {advice}")
     for key in others:
         if raw[key] != defaults[key]:
             if key in method.refused:

@@ -120,7 +120,7 @@ def simulate(
             f"the learner {held[0].name.partition('@')[0]} is an object that only this process has: give engine "
             "'loopback', or an estimator whose class can be imported and whose parameters JSON can hold"
         )
-    if isinstance(algorithm, FedCT) and is_own(algorithm.rule) and engine == "flower":
+    if isinstance(algorithm, FedCT) and is_own(type(algorithm.rule)) and engine == "flower":
         raise ConfigError("a rule of one's own is an object that only this process has: give engine 'loopback'")
     own = None if run_dir or resume else OwnFolder()
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()

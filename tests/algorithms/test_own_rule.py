@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fedct_flwr import IID, ConfigError, DataError, Dirichlet, FedCT, RunError, repeat, simulate
-from fedct_flwr.algorithms.fedct import LabelSharing, Plurality
+from fedct_flwr.algorithms.fedct import LabelSharing, Plurality, asking
 from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.silos import divided
@@ -50,6 +51,26 @@ def test_a_function_of_the_votes_decides() -> None:
     assert "FedCT (last_silo)" in repr(found)
     bound = partial(last_silo)
     np.testing.assert_array_equal(run(bound).consensus, found.consensus)
+
+
+def test_votes_are_in_the_order_of_the_runs_silos_and_an_absent_one_abstains() -> None:
+    rule = asking(lambda votes: votes[1], 2, "second")
+    state = rule.init(["zeta", "s10", "s9"])
+    ballots = [("s9", np.int16([0, 0])), ("s10", np.int16([1, 0]))]
+    nothing, rng = np.int16([-1, -1]), np.random.default_rng(0)
+    assert rule.apply(ballots, nothing, state, rng)[0].tolist() == [1, 0]
+    assert rule.apply(ballots[:1], nothing, state, rng)[0].tolist() == [-1, -1]
+
+
+def test_a_function_is_known_by_its_code_defaults_and_closure() -> None:
+    def of(silo: int, least: float = 0.5) -> Any:
+        return lambda votes, least=least: votes[silo]
+
+    first, same, *others = (FedCT(rule).rule.name for rule in (of(0), of(0), of(1), of(0, 0.6), partial(of(0)), max))
+    assert first == same
+    assert len({first, *others}) == 5
+    with pytest.raises(ConfigError, match="its rule is a function, and files hold none"):
+        RunConfig.from_flower({"study": "s", "data": "heart-disease", "algorithm": "fedct-own-0-first"})
 
 
 @dataclass(frozen=True)
