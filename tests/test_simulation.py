@@ -150,6 +150,11 @@ def test_a_run_in_a_folder_of_its_own_can_be_copied_and_says_what_the_command_sa
         pickle.dumps(run_frames())
 
 
+def test_a_silo_outside_the_roster_is_named_as_its_records_still_count_in_baselines() -> None:
+    with pytest.warns(DataWarning, match="roster leaves out 'turin', but"):
+        run_frames(rounds=1, roster=[*SILOS][:2], min_silos=2)
+
+
 def test_metrics_are_those_of_the_models_that_the_run_kept() -> None:
     test = records(50)
     test["ill"] = test["ill"].where(test.index % 10 > 0, "no")

@@ -27,6 +27,7 @@ from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor, errors_of, grouped, reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.text.printable import listed
 from fedct_flwr.types import RunError
 
 if TYPE_CHECKING:
@@ -106,6 +107,12 @@ class Simulation:
     def notes(self) -> Iterator[str]:
         """Remarks on the data, and on each learner that does not use all columns, a sentence each."""
         yield from self.dataset.notes
+        roster = self.config.roster
+        if out := [silo.name for silo in self.dataset.silos if roster and silo.name not in roster]:
+            yield (
+                f"roster leaves out {listed(out)}, but their records count in the pooled test and in the model of all "
+                "records: take away these silos to leave the records out"
+            )
         config, silos = self.config, len(self.dataset.silos)
         settings = [config.learner_settings(position, silos) for position in range(len(config.learner))]
         if self.algorithm.asks_students():
