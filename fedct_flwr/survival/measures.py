@@ -109,13 +109,15 @@ def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: flo
     """AUC of ``risk`` and, of the ``chance`` of an event up to the horizon, Brier score and observed minus stated.
 
     Records censored before the horizon stand for nothing themselves; the others weigh as much more (E. Graf et al.,
-    Statistics in Medicine 18, 1999; H. Uno et al., JASA 102, 2007). ``calibration`` is Kaplan and Meier's share with
+    Statistics in Medicine 18, 1999; H. Uno et al., JASA 102, 2007). A record censored at the horizon had no event by
+    then. ``calibration`` is Kaplan and Meier's share with
     the event minus the mean stated chance: 0 where chances are true.
     """
     censoring = kaplan_meier(Times(times.time, ~times.event))
-    had, later = times.event & (times.time <= horizon), times.time > horizon
-    still = np.maximum(censoring.at(times.time, before=True), 1e-9)
-    weight = np.where(had, 1 / still, np.where(later, 1 / max(censoring.at(np.array([horizon]))[0], 1e-9), 0.0))
+    had = times.event & (times.time <= horizon)
+    later = ~had & (times.time >= horizon)
+    still = np.maximum(censoring.at(np.minimum(times.time, horizon), before=True), 1e-9)
+    weight = np.where(had | later, 1 / still, 0.0)
     found = {"auc": _weighted_auc(risk, weight, had, later)}
     if chance is None or not later.any():
         return found

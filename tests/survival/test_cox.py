@@ -91,6 +91,18 @@ def test_scores_at_a_horizon_undo_censoring_and_chances_of_the_true_model_are_ca
     assert at_horizon(cut, X @ WEIGHTS, true + 0.1, 0.8)["calibration"].high < 0
 
 
+def test_a_record_censored_at_the_horizon_had_no_event_by_then() -> None:
+    rng = np.random.default_rng(2)
+    X, whole = records(rng, 300, censored=False)
+    # One clinic stops at the horizon, another much later: the state of all is known.
+    end = np.where(X[:, 0] > 0.5, 9.0, 0.8)
+    cut = Times(np.minimum(whole.time, end), whole.time <= end)
+    chance = 1 - np.exp(-np.exp(X @ WEIGHTS) * 0.8 * (1 - 0.5 * (X[:, 0] > 0.5)))
+    assert at_horizon(cut, X @ WEIGHTS, chance, 0.8) == at_horizon(whole, X @ WEIGHTS, chance, 0.8)
+    complete = Times(np.minimum(whole.time, 0.8), whole.time <= 0.8)
+    assert set(at_horizon(complete, X @ WEIGHTS, chance, 0.8)) == {"auc", "brier", "calibration"}
+
+
 def test_chances_follow_the_baseline() -> None:
     found = chances(np.array([1.0, 3.0]), np.array([0.1, 0.4]), np.array([0.0, 1.0]), np.array([0.5, 2.0, 9.0]))
     assert found == pytest.approx(1 - np.exp(-np.array([[0, 0.1, 0.4], [0, 0.1 * np.e, 0.4 * np.e]])))
