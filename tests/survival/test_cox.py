@@ -103,6 +103,19 @@ def test_a_record_censored_at_the_horizon_had_no_event_by_then() -> None:
     assert set(at_horizon(complete, X @ WEIGHTS, chance, 0.8)) == {"auc", "brier", "calibration"}
 
 
+@pytest.mark.parametrize("events", [1, 2, 4, 5, 10])
+def test_intervals_of_few_events_hold_the_truth(events: int) -> None:
+    rng, held = np.random.default_rng(0), []
+    for _ in range(200):
+        time, noise = np.sort(rng.exponential(size=40)), rng.normal(size=40)
+        times = Times(time, np.arange(40) < events)
+        found = concordance(times, noise).estimate, at_horizon(times, noise, None, time[events - 1])["auc"]
+        held.append([each.low <= 0.5 <= each.high for each in found])
+    assert (np.mean(held, axis=0) > 0.88).all()
+    perfect = concordance(times, -time).estimate
+    assert perfect.value == perfect.high == 1 > perfect.low
+
+
 def test_chances_follow_the_baseline() -> None:
     found = chances(np.array([1.0, 3.0]), np.array([0.1, 0.4]), np.array([0.0, 1.0]), np.array([0.5, 2.0, 9.0]))
     assert found == pytest.approx(1 - np.exp(-np.array([[0, 0.1, 0.4], [0, 0.1 * np.e, 0.4 * np.e]])))
