@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.scoring.intervals import UNKNOWN, Estimate, Z, area
+from fedct_flwr.scoring.intervals import UNKNOWN, Estimate, area, mean_of_losses, proportion
 from fedct_flwr.survival.times import Times
 
 _Floats: TypeAlias = NDArray[np.float64]
@@ -129,20 +129,16 @@ def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: flo
     found = {"auc": _weighted_auc(risk, weight, had, later)}
     if chance is None or not later.any():
         return found
-    losses = weight * (had - chance) ** 2
-    found["brier"] = _mean(losses)
-    curve = kaplan_meier(times)
-    observed = 1 - float(curve.at(np.array([horizon]))[0])
-    found["calibration"] = _mean(weight * had - chance, observed - float(chance.mean()))
+    losses, known = weight * (had - chance) ** 2, int((had | later).sum())
+    few, loss = min(had.sum(), later.sum()) < _FEWEST, min(1.0, float(losses.mean()))
+    found["brier"] = proportion(loss * known, known) if few else mean_of_losses(losses, 1.0)
+    observed, stated = 1 - float(kaplan_meier(times).at(np.array([horizon]))[0]), float(chance.mean())
+    # Wilson's interval, with the effective number of records, has a width without an event, too.
+    variance = float((weight * had - chance).var(ddof=1)) / len(chance) if had.any() else 0.0
+    trials = observed * (1 - observed) / variance if variance > 0 else known
+    around = proportion(observed * trials, trials)
+    found["calibration"] = Estimate(observed - stated, around.low - stated, around.high - stated)
     return found
-
-
-def _mean(values: _Floats, value: float | None = None) -> Estimate:
-    middle = float(values.mean()) if value is None else value
-    if len(values) < 3:
-        return Estimate(middle, float("nan"), float("nan"))
-    half = Z * float(values.std(ddof=1)) / np.sqrt(len(values))
-    return Estimate(middle, middle - half, middle + half)
 
 
 def _weighted_auc(risk: _Floats, weight: _Floats, had: NDArray[np.bool_], later: NDArray[np.bool_]) -> Estimate:

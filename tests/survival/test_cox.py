@@ -116,6 +116,19 @@ def test_intervals_of_few_events_hold_the_truth(events: int) -> None:
     assert perfect.value == perfect.high == 1 > perfect.low
 
 
+def test_a_test_of_few_events_or_none_leaves_doubt_of_true_chances() -> None:
+    rng, held = np.random.default_rng(0), []
+    for _ in range(300):
+        X = rng.normal(size=(20, 1))
+        time, end, chance = rng.exponential(10 * np.exp(-X[:, 0])), rng.uniform(0.2, 2, 20), -np.expm1(-np.exp(X) / 20)
+        found = at_horizon(Times(np.minimum(time, end), time <= end), X[:, 0], chance[:, 0], 0.5)
+        held.append(found["calibration"].low <= 0 <= found["calibration"].high)
+        assert 0 <= found["brier"].low < found["brier"].value < found["brier"].high <= 1
+    assert np.mean(held) > 0.93
+    wrong = at_horizon(Times(np.full(60, 1.0), np.zeros(60, dtype=bool)), np.zeros(60), np.full(60, 0.2), 0.5)
+    assert wrong["calibration"].high < 0
+
+
 def test_chances_follow_the_baseline() -> None:
     found = chances(np.array([1.0, 3.0]), np.array([0.1, 0.4]), np.array([0.0, 1.0]), np.array([0.5, 2.0, 9.0]))
     assert found == pytest.approx(1 - np.exp(-np.array([[0, 0.1, 0.4], [0, 0.1 * np.e, 0.4 * np.e]])))
