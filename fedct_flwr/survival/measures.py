@@ -92,10 +92,16 @@ class Curve(NamedTuple):
         return found
 
 
-def kaplan_meier(times: Times) -> Curve:
-    """The curve of records with these times (E. Kaplan, P. Meier, JASA 53, 1958)."""
-    steps, count = np.unique(times.time[times.event], return_counts=True)
-    at_risk = len(times.time) - np.searchsorted(np.sort(times.time), steps, side="left")
+def kaplan_meier(times: Times, *, censoring: bool = False) -> Curve:
+    """The curve of records with these times (E. Kaplan, P. Meier, JASA 53, 1958).
+
+    ``censoring``: the share not censored instead. Events come before the censoring of the same time.
+    """
+    ends = times.event ^ censoring
+    steps, count = np.unique(times.time[ends], return_counts=True)
+    before = [np.searchsorted(np.sort(times.time[ends]), steps, side="left")]
+    before += [np.searchsorted(np.sort(times.time[~ends]), steps, side="right" if censoring else "left")]
+    at_risk = len(times.time) - before[0] - before[1]
     share: _Floats = np.cumprod(1 - count / np.maximum(at_risk, 1)).astype(np.float64)
     return Curve(steps, share, at_risk)
 
@@ -121,7 +127,7 @@ def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: flo
     then. ``calibration`` is Kaplan and Meier's share with
     the event minus the mean stated chance: 0 where chances are true.
     """
-    censoring = kaplan_meier(Times(times.time, ~times.event))
+    censoring = kaplan_meier(times, censoring=True)
     had = times.event & (times.time <= horizon)
     later = ~had & (times.time >= horizon)
     still = np.maximum(censoring.at(np.minimum(times.time, horizon), before=True), 1e-9)

@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from lifelines import CoxPHFitter, KaplanMeierFitter
+from lifelines import CoxPHFitter, KaplanMeierFitter, NelsonAalenFitter
 from lifelines.datasets import load_rossi
 from lifelines.utils import concordance_index
 from sklearn.base import clone
 
 from fedct_flwr.consensus.grades import GRADES, grades
-from fedct_flwr.survival.cox import RidgeCox, breslow, chances
+from fedct_flwr.survival.cox import RidgeCox, baseline, chances
 from fedct_flwr.survival.measures import at_horizon, better, concordance, excess, kaplan_meier
 from fedct_flwr.survival.model import PENALTIES, USUAL, OwnRanking, RiskModel
 from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
@@ -26,13 +26,26 @@ FOLLOW_UP = Times(ROSSI["week"].to_numpy(float), ROSSI["arrest"].to_numpy() == 1
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("penalty", [0.0, 0.01, 0.1, 1.0])
-def test_coefficients_and_baseline_are_those_of_lifelines_with_tied_times(penalty: float) -> None:
-    theirs = CoxPHFitter(penalizer=penalty).fit(ROSSI, "week", "arrest")
-    ours = RidgeCox(penalty).fit(COLUMNS, FOLLOW_UP.signed)
-    assert ours.coef_ == pytest.approx(theirs.params_.to_numpy(), abs=1e-4)
-    steps, hazard = breslow(FOLLOW_UP, ours.predict(COLUMNS))
-    baseline = theirs.baseline_cumulative_hazard_.iloc[:, 0]
-    assert hazard == pytest.approx(baseline.loc[steps].to_numpy(), rel=1e-3)
+def test_coefficients_and_baseline_are_those_of_lifelines(penalty: float) -> None:
+    tied = CoxPHFitter(penalizer=penalty).fit(ROSSI, "week", "arrest").params_
+    assert RidgeCox(penalty).fit(COLUMNS, FOLLOW_UP.signed).coef_ == pytest.approx(tied.to_numpy(), abs=1e-4)
+    # Its baseline hazard has Breslow's ties.
+    apart = FOLLOW_UP._replace(time=FOLLOW_UP.time + np.linspace(0, 0.5, len(COLUMNS)))
+    theirs = CoxPHFitter(penalizer=penalty).fit(ROSSI.assign(week=apart.time), "week", "arrest")
+    steps, hazard = baseline(apart, RidgeCox(penalty).fit(COLUMNS, apart.signed).predict(COLUMNS))
+    assert hazard == pytest.approx(theirs.baseline_cumulative_hazard_.iloc[:, 0].loc[steps].to_numpy(), rel=1e-3)
+
+
+def test_tied_times_give_the_baseline_and_censoring_of_fine_ones() -> None:
+    steps, hazard = baseline(FOLLOW_UP, np.zeros(len(COLUMNS)))
+    theirs = NelsonAalenFitter(nelson_aalen_smoothing=True).fit(FOLLOW_UP.time, FOLLOW_UP.event)
+    assert hazard == pytest.approx(theirs.cumulative_hazard_.iloc[:, 0].loc[steps].to_numpy())
+    # Two events in year 1, and then one of two records is censored: fine times say the same.
+    years, fine = np.array([1.0, 1.0, 1.0, 2.0]), np.array([0.5, 0.6, 1.0, 2.0])
+    event = np.array([True, True, False, True])
+    curves = [kaplan_meier(Times(time, event), censoring=True) for time in (years, fine)]
+    assert [curve.share.tolist() for curve in curves] == [[0.5], [0.5]]
+    assert [curve.at_risk.tolist() for curve in curves] == [[2], [2]]
 
 
 def test_a_constant_column_and_no_event_give_no_weight() -> None:
