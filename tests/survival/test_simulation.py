@@ -16,11 +16,12 @@ from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.fedct import FedCT
 from fedct_flwr.algorithms.targets import MedianGrade
 from fedct_flwr.cli.main import app
+from fedct_flwr.learners.survival import ByFunction, SurvivalLearner
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance
 from fedct_flwr.survival.times import Times
-from fedct_flwr.types import ConfigError, DataError, DataWarning, LearnerError
-from tests.survival.made import federation, frame
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, DataWarning, Examples, LearnerError
+from tests.survival.made import federation, frame, records
 
 
 def _run(**settings: Any) -> Run:
@@ -123,6 +124,23 @@ def test_scores_that_are_times_are_said() -> None:
 def _times(X: Any, time: Any, event: Any) -> Any:
     trained = RidgeCox(0.05).fit(X, Times(time, event).signed)
     return lambda X: np.exp(-trained.predict(X))
+
+
+class _Backwards(RidgeCox):
+    """Ranks by chance the wrong way round, as a built-in learner may with two events."""
+
+    def predict(self, X: Any) -> Any:
+        return -super().predict(X)
+
+
+@pytest.mark.parametrize(("learner", "warned"), [(_Backwards(0.1), False), (ByFunction(_times), True)])
+def test_only_a_function_of_ones_own_is_told_to_turn_its_scores(learner: Any, warned: bool) -> None:
+    X, times = records(np.random.default_rng(0), 80)
+    targets, positions = np.full(5, ABSTAIN, dtype=LABEL_DTYPE), np.arange(5)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        SurvivalLearner(learner, None, 0, "essen").grade(Examples(X, times.signed), X[:5], targets, positions)
+    assert bool(said) == warned
 
 
 def _fails(X: Any, time: Any, event: Any) -> Any:
