@@ -50,8 +50,8 @@ def facts_of_labels(
 
     ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
     stay, of those that the examples asked about had before (None if they had none). ``agreement`` is the mean of the
-    silos' shares of votes that equal the consensus. ``accuracy_spread`` is the standard deviation of the silos'
-    accuracies on the pooled test set, where at least two report one.
+    shares of votes that equal the consensus, over silos with a vote. ``accuracy_spread`` is the standard deviation of
+    the silos' accuracies on the pooled test set, where at least two report one.
     """
     decided, incumbent, targets = decision
     had_one, differs = incumbent != ABSTAIN, decided != incumbent
@@ -125,7 +125,9 @@ def facts_of(
         message = f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise"
         return found._replace(message=message) if kind.noisy else found
     of_silos = {silo: {"agreement": _agreed(kind, cast, decision.decided)} for silo, cast in votes.items()}
-    return facts_of_labels(fmean(one["agreement"] for one in of_silos.values()), of_silos, scores, decision, terms)
+    voting = [silo for silo, cast in votes.items() if cast.ndim > 1 or (cast != ABSTAIN).any()]
+    agreement = fmean(of_silos[silo]["agreement"] for silo in voting) if voting else 0.0
+    return facts_of_labels(agreement, of_silos, scores, decision, terms)
 
 
 def empty_table(kind: Kind, num_public: int) -> Answers:

@@ -263,11 +263,11 @@ def _labels(
         if not config.event_column:
             return Schema((), columns, quantity=label), values
         horizons = tuple(map(float, config.horizons)) or survival.usual_horizon(values)
-        last = max(float(np.abs(times).max(initial=0)) for times in values)
-        if config.horizons and max(horizons) >= last:
+        latest, every = max(horizons, default=0.0), np.concatenate(values)
+        if config.horizons and not ((every > latest) | (every <= -latest)).any():
             raise ConfigError(
-                f"horizon {max(horizons):g} is not before the last time of all records, {last:g}: lower it, or check "
-                "its unit"
+                f"no record is followed up to horizon {latest:g} without the event (the last time is "
+                f"{np.abs(every).max():g}): lower it, or check its unit"
             )
         return Schema(survival.GRADE_NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
     named = [class_names(part.table.column(label), label, part.source.where) for part in parts]

@@ -96,7 +96,8 @@ class SurvivalLearner(SklearnRegressor):
             self._trained = model
             weight = min(1.0, (1 - found.share) / (1 - survival.USUAL))
             self.last = Trust(round(weight, 4), Evidence(-found.gain, found.error, private.size))
-        if ranking.reversed:
+        # Of the other learners, chance alone turns a ranking around where events are few.
+        if isinstance(last_step(self._own), ByFunction) and ranking.reversed:
             advice = "scores must be larger for earlier events"
             what = f"scores of silo {self._silo} rank its records the wrong way round: {advice}"
             warnings.warn(what, DataWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Cox's proportional hazards with a ridge penalty, as an estimator in scikit-learn's manner, and Breslow's baseline.
+"""Cox's proportional hazards with a ridge penalty, as an estimator in scikit-learn's manner, and its baseline.
 
 D. R. Cox, "Regression models and life-tables", JRSS B 34, 1972; ties as in B. Efron, "The efficiency of Cox's
 likelihood function for censored data", JASA 72, 1977; N. Breslow, discussion of Cox's paper. The same estimates as
@@ -98,14 +98,21 @@ def _newton(X: _Floats, times: Times, penalty: float) -> _Floats:
     return beta
 
 
-def breslow(times: Times, linear: _Floats) -> tuple[_Floats, _Floats]:
-    """The cumulative baseline hazard of linear predictors ``(n,)``: its steps, and its height from each on."""
+def baseline(times: Times, linear: _Floats) -> tuple[_Floats, _Floats]:
+    """The cumulative baseline hazard of linear predictors ``(n,)``: its steps, and its height from each on.
+
+    Breslow's, with Efron's ties: of the events of one time, each has left the risk of the next to the same degree.
+    """
     risk = np.exp(np.clip(linear, -_LARGEST, _LARGEST))
     order = np.argsort(times.time, kind="stable")
     at_risk = np.cumsum(risk[order][::-1])[::-1]
-    steps, count = np.unique(times.time[times.event], return_counts=True)
-    first = np.searchsorted(times.time[order], steps, side="left")
-    return steps, np.cumsum(count / at_risk[first])
+    had = times.event[order]
+    time, own = times.time[order][had], risk[order][had]
+    steps, start, tie, size = np.unique(time, return_index=True, return_inverse=True, return_counts=True)
+    part = (np.arange(len(time)) - start[tie]) / size[tie]
+    first = np.searchsorted(times.time[order], time, side="left")
+    rate = 1 / (at_risk[first] - part * np.bincount(tie, own)[tie])
+    return steps, np.cumsum(np.bincount(tie, rate))
 
 
 def chances(steps: _Floats, hazard: _Floats, linear: _Floats, horizons: _Floats) -> _Floats:

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.consensus.grades import GRADES, grades
-from fedct_flwr.survival.cox import RidgeCox, breslow, chances
+from fedct_flwr.survival.cox import RidgeCox, baseline, chances
 from fedct_flwr.survival.measures import better, concordance
 from fedct_flwr.survival.times import Times, times_of
 
@@ -144,7 +144,7 @@ def _out_of_fold(estimator: Any, X: Any, y: _Floats, fold: NDArray[np.intp]) -> 
 
 
 class RiskModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped base classes
-    """A silo's model: own scores, a student's of the consensus, or both; with Breslow's baseline of own records.
+    """A silo's model: own scores, a student's of the consensus, or both; with the baseline of own records.
 
     ``own`` is an untrained estimator of signed times. ``predict`` gives scores: the larger, the sooner the event.
     """
@@ -186,5 +186,5 @@ class RiskModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
         score = mixed(self.share_, taught, own, self.spread_)
         slope = RidgeCox(_OF_SLOPE).fit(score[:, np.newaxis], ranking.times.signed).coef_[0]
         self.slope_ = max(0.0, float(slope))
-        self.steps_, self.hazard_ = breslow(ranking.times, self.slope_ * score)
+        self.steps_, self.hazard_ = baseline(ranking.times, self.slope_ * score)
         return self

@@ -172,6 +172,22 @@ def test_a_word_that_a_file_cannot_hold_is_said_where_cells_are_missing(word: st
         assert [each.silo for each in found if each.code == "missing-as-number"] == (["a"] if said else [])
 
 
+@pytest.mark.parametrize(("unit", "said"), [(30.4, ["essen"]), (365.0, ["essen"]), (-30.4, []), (0.0, [])], ids=str)
+def test_a_follow_up_among_the_features_is_said(unit: float, said: Sequence[str]) -> None:
+    """Ranks alone count: an entry date falls with the follow-up, and a constant has no ranks."""
+    rng = np.random.default_rng(0)
+    days = {silo: rng.exponential(900, 40).round() + 1 for silo in ("essen", "bonn")}
+    months = {"essen": (days["essen"] / (unit or np.inf)).round(1), "bonn": rng.permutation(days["bonn"])}
+    silos = {silo: pa.table({"months": months[silo], "days": np.where(days[silo] < 900, 1, -1) * days[silo]})
+             for silo in days}  # fmt: skip
+    public = pa.table({"months": rng.exponential(900 / abs(unit or 1), 60)})
+    for words in (Redaction(), Redaction(private=True)):
+        found = inspect_tables(public, silos, "days", number=True, event="died", words=words).findings
+        about = [each for each in found if each.code == "follow-up-as-feature"]
+        assert [each.silo for each in about] == said
+        assert all(each.column == "months" and "'days'" in each.message for each in about)
+
+
 HEALTHY_COLUMNS = {
     "grades as words and numbers": ["1", "2", "3", "4a", "4b"],
     "codes of diseases": [f"{letter}{number:02}" for letter in "IJK" for number in range(12)],

@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from lifelines import CoxPHFitter, KaplanMeierFitter
+from lifelines import CoxPHFitter, KaplanMeierFitter, NelsonAalenFitter
 from lifelines.datasets import load_rossi
 from lifelines.utils import concordance_index
 from sklearn.base import clone
 
 from fedct_flwr.consensus.grades import GRADES, grades
-from fedct_flwr.survival.cox import RidgeCox, breslow, chances
+from fedct_flwr.survival.cox import RidgeCox, baseline, chances
 from fedct_flwr.survival.measures import at_horizon, better, concordance, excess, kaplan_meier
 from fedct_flwr.survival.model import PENALTIES, USUAL, OwnRanking, RiskModel
 from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
@@ -26,13 +26,26 @@ FOLLOW_UP = Times(ROSSI["week"].to_numpy(float), ROSSI["arrest"].to_numpy() == 1
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("penalty", [0.0, 0.01, 0.1, 1.0])
-def test_coefficients_and_baseline_are_those_of_lifelines_with_tied_times(penalty: float) -> None:
-    theirs = CoxPHFitter(penalizer=penalty).fit(ROSSI, "week", "arrest")
-    ours = RidgeCox(penalty).fit(COLUMNS, FOLLOW_UP.signed)
-    assert ours.coef_ == pytest.approx(theirs.params_.to_numpy(), abs=1e-4)
-    steps, hazard = breslow(FOLLOW_UP, ours.predict(COLUMNS))
-    baseline = theirs.baseline_cumulative_hazard_.iloc[:, 0]
-    assert hazard == pytest.approx(baseline.loc[steps].to_numpy(), rel=1e-3)
+def test_coefficients_and_baseline_are_those_of_lifelines(penalty: float) -> None:
+    tied = CoxPHFitter(penalizer=penalty).fit(ROSSI, "week", "arrest").params_
+    assert RidgeCox(penalty).fit(COLUMNS, FOLLOW_UP.signed).coef_ == pytest.approx(tied.to_numpy(), abs=1e-4)
+    # Its baseline hazard has Breslow's ties.
+    apart = FOLLOW_UP._replace(time=FOLLOW_UP.time + np.linspace(0, 0.5, len(COLUMNS)))
+    theirs = CoxPHFitter(penalizer=penalty).fit(ROSSI.assign(week=apart.time), "week", "arrest")
+    steps, hazard = baseline(apart, RidgeCox(penalty).fit(COLUMNS, apart.signed).predict(COLUMNS))
+    assert hazard == pytest.approx(theirs.baseline_cumulative_hazard_.iloc[:, 0].loc[steps].to_numpy(), rel=1e-3)
+
+
+def test_tied_times_give_the_baseline_and_censoring_of_fine_ones() -> None:
+    steps, hazard = baseline(FOLLOW_UP, np.zeros(len(COLUMNS)))
+    theirs = NelsonAalenFitter(nelson_aalen_smoothing=True).fit(FOLLOW_UP.time, FOLLOW_UP.event)
+    assert hazard == pytest.approx(theirs.cumulative_hazard_.iloc[:, 0].loc[steps].to_numpy())
+    # Two events in year 1, and then one of two records is censored: fine times say the same.
+    years, fine = np.array([1.0, 1.0, 1.0, 2.0]), np.array([0.5, 0.6, 1.0, 2.0])
+    event = np.array([True, True, False, True])
+    curves = [kaplan_meier(Times(time, event), censoring=True) for time in (years, fine)]
+    assert [curve.share.tolist() for curve in curves] == [[0.5], [0.5]]
+    assert [curve.at_risk.tolist() for curve in curves] == [[2], [2]]
 
 
 def test_a_constant_column_and_no_event_give_no_weight() -> None:
@@ -89,6 +102,44 @@ def test_scores_at_a_horizon_undo_censoring_and_chances_of_the_true_model_are_ca
         assert weighed[name].low < known[name].value < weighed[name].high
     assert weighed["calibration"].low < 0 < weighed["calibration"].high
     assert at_horizon(cut, X @ WEIGHTS, true + 0.1, 0.8)["calibration"].high < 0
+
+
+def test_a_record_censored_at_the_horizon_had_no_event_by_then() -> None:
+    rng = np.random.default_rng(2)
+    X, whole = records(rng, 300, censored=False)
+    # One clinic stops at the horizon, another much later: the state of all is known.
+    end = np.where(X[:, 0] > 0.5, 9.0, 0.8)
+    cut = Times(np.minimum(whole.time, end), whole.time <= end)
+    chance = 1 - np.exp(-np.exp(X @ WEIGHTS) * 0.8 * (1 - 0.5 * (X[:, 0] > 0.5)))
+    assert at_horizon(cut, X @ WEIGHTS, chance, 0.8) == at_horizon(whole, X @ WEIGHTS, chance, 0.8)
+    complete = Times(np.minimum(whole.time, 0.8), whole.time <= 0.8)
+    assert set(at_horizon(complete, X @ WEIGHTS, chance, 0.8)) == {"auc", "brier", "calibration"}
+
+
+@pytest.mark.parametrize("events", [1, 2, 4, 5, 10])
+def test_intervals_of_few_events_hold_the_truth(events: int) -> None:
+    rng, held = np.random.default_rng(0), []
+    for _ in range(200):
+        time, noise = np.sort(rng.exponential(size=40)), rng.normal(size=40)
+        times = Times(time, np.arange(40) < events)
+        found = concordance(times, noise).estimate, at_horizon(times, noise, None, time[events - 1])["auc"]
+        held.append([each.low <= 0.5 <= each.high for each in found])
+    assert (np.mean(held, axis=0) > 0.88).all()
+    perfect = concordance(times, -time).estimate
+    assert perfect.value == perfect.high == 1 > perfect.low
+
+
+def test_a_test_of_few_events_or_none_leaves_doubt_of_true_chances() -> None:
+    rng, held = np.random.default_rng(0), []
+    for _ in range(300):
+        X = rng.normal(size=(20, 1))
+        time, end, chance = rng.exponential(10 * np.exp(-X[:, 0])), rng.uniform(0.2, 2, 20), -np.expm1(-np.exp(X) / 20)
+        found = at_horizon(Times(np.minimum(time, end), time <= end), X[:, 0], chance[:, 0], 0.5)
+        held.append(found["calibration"].low <= 0 <= found["calibration"].high)
+        assert 0 <= found["brier"].low < found["brier"].value < found["brier"].high <= 1
+    assert np.mean(held) > 0.93
+    wrong = at_horizon(Times(np.full(60, 1.0), np.zeros(60, dtype=bool)), np.zeros(60), np.full(60, 0.2), 0.5)
+    assert wrong["calibration"].high < 0
 
 
 def test_chances_follow_the_baseline() -> None:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from fedct_flwr.cli.main import app
 from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.silo_records import read_each
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.flower.loopback import run_loopback
@@ -135,6 +136,19 @@ def test_records_that_rank_nobody_are_named_before_anything_is_sent(
     ]
     assert found["fix"].endswith(EVENTS)
     assert "class" not in found["said"]
+
+
+@pytest.mark.parametrize(("unit", "said"), [(1.0, False), (30.4, True)])
+def test_a_silo_that_follows_no_record_up_to_a_horizon_is_told_to_check_the_unit(
+    tmp_path: Path, unit: float, said: bool
+) -> None:
+    tables, public = federation(size=50)
+    path = _silo(tmp_path, "silo-0", tables["silo-0"].assign(days=tables["silo-0"]["days"] / unit), public)
+    config = SiloConfig.read_toml(path)
+    found = inspect_records(config.data, read_study(config.study), "silo-0").findings
+    (about,) = [each for each in found if each.code == "other-scale"] or [None]
+    assert (about is not None) == said
+    assert about is None or "'days' at silo silo-0 follows no record up to 50" in about.sentence
 
 
 def test_a_missing_column_of_events_and_classes_next_to_survival_are_refused(tmp_path: Path) -> None:

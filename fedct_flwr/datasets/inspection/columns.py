@@ -1,13 +1,14 @@
 """Findings on a column: text for numbers, row numbers, unknown values, missing or far numbers."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
+from scipy.stats import rankdata
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
 from fedct_flwr.datasets.inspection.cells import (
@@ -28,6 +29,8 @@ from fedct_flwr.types import SiloName
 _CODES: Final = frozenset(MISSING_CODES)
 _CHANCE: Final = 0.001
 """Chance below which a finding is no accident."""
+_SAME: Final = 0.95
+"""Spearman's correlation of a column that is the follow-up again; in two survival tables by silo it is at most 0.62."""
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # A value below the limit of detection, or above a scale.
@@ -220,6 +223,20 @@ def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated:
             others = [word for word in cells.counts if word not in words]
             if not categories and words and len(others) > 1 and not any(map(str.isdigit, "".join(others))):
                 yield _sentinel(column.name, words[:3], silo, redaction)
+
+
+def following(
+    column: Inspected, times: Mapping[SiloName, Cells], label: str, redaction: Redaction
+) -> Iterator[Finding]:
+    """Columns that rank a silo's records as the ``times`` of follow-up do, such as these times in another unit."""
+    for silo, cells in column.silos.items() if column.of_numbers and times else ():
+        there = ~(np.isnan(cells.numbers) | np.isnan(times[silo].numbers))
+        ranks = [rankdata(each.numbers[there]) for each in (cells, times[silo])]
+        # A constant has no correlation.
+        with np.errstate(invalid="ignore"):
+            if there.sum() >= FEWEST and np.corrcoef(*ranks)[0, 1] > _SAME:
+                what = f"ranks the records as the follow-up {quoted(label)} does, which makes scores too good"
+                yield redaction.finding("follow-up-as-feature", column.name, silo, what, redaction.leave_out)
 
 
 def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> Finding:

@@ -13,7 +13,7 @@ CODES: Final = (
     *("no-common-class", "labels-in-a-cell", "number-to-predict", "many-classes", "unreadable"),
     *("few-of-class", "other-scale", "class-shares", "far-number", "missing-as-number", "label-in-public"),
     *("reversed-labels", "labels-do-not-fit", "one-class", "few-records", "shared-records", "repeated-records"),
-    *("column-missing", "column-left-out", "opted-out"),
+    *("column-missing", "column-left-out", "opted-out", "follow-up-as-feature"),
 )
 """Stable names of findings, the refused ones first; docs/reference/findings.md says what each means."""
 _IN_TABLE_ONE: Final = "constant-column", "value-spellings", "tells-the-label", "missing-as-class", "class-at-one-silo"

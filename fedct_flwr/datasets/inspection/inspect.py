@@ -111,6 +111,7 @@ def inspect_tables(
         here += [*columns.empty(column, redaction), *columns.lost(column, redaction)]
         if all(each.severity is not Severity.REFUSED for each in here):
             here += columns.suspicious(column, redaction, column.name in categories, column.name in days)
+            here += columns.following(column.trained, answers if event else {}, label, redaction)
         found += here
     # Skip findings that another finding explains.
     known = {(each.column, each.silo) for each in found}
