@@ -412,9 +412,14 @@ class SiloConfig(SiloFolder):
         return self.promises or self.policy.sum_epsilon > 0
 
     @property
+    def grouped_by(self) -> str:
+        """Column of the patients' ids, or the pattern of them in the names of images; empty without one."""
+        return self.data.tables.group or self.data.images.group_pattern
+
+    @property
     def grouped(self) -> bool:
         """Whether several records may be one patient's, who is then what a promise protects."""
-        return bool(self.data.tables.group or self.data.images.group_pattern)
+        return bool(self.grouped_by)
 
     @property
     def unit(self) -> str:

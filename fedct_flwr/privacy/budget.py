@@ -39,12 +39,13 @@ class PrivacyWarning(UserWarning):
 class Budget:
     """At most ``epsilon`` at ``delta`` in total, for each ``unit``, over all releases it is spent on.
 
-    Raises ConfigError where that is no budget.
+    ``column`` names a real silo's patients; empty where that is not known. Raises ConfigError where that is no budget.
     """
 
     epsilon: float
     delta: float
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+    column: str = ""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)

@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -40,7 +40,7 @@ def own_budget(config: "SiloConfig", data_set: str = DATA_SET) -> Budget:
     """A real silo's budget for each record, or for all its sums together."""
     if data_set == WHOLE_SILO:
         return Budget(config.policy.sum_epsilon, config.policy.sum_delta, PrivacyUnit.SILO)
-    return budget_of(config.privacy, grouped=config.grouped)
+    return replace(budget_of(config.privacy, grouped=config.grouped), column=config.grouped_by)
 
 
 def account_of(config: "SiloConfig", study: str, data_set: str = DATA_SET) -> Spending:

@@ -13,6 +13,7 @@ from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.silo import own_budget
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words
@@ -187,6 +188,12 @@ def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit
     assert "What the labels may tell about a patient" in page
     assert "Whom it protects: one patient of a silo, added or removed with all records" in page
     assert "A patient has at most 7 records here" in page
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", DATA_SET, own_budget(kit.config), pure(0.1))
+    data.write_text("\n".join([grouped[0].replace("patient", "case"), *grouped[1:]]) + "\n", "utf-8")
+    kit.edit('group = "patient"', 'group = "case"')
+    assert "per patient by 'patient', and the group column makes it one per" in words(approve(fedct, kit).err)
+    kit.edit('group = "case"', 'group = "patient"')
     data.write_text("\n".join([grouped[0], grouped[1].replace(",p0", ","), *grouped[2:]]) + "\n", "utf-8")
     assert "1 record without a value in the group column" in words(approve(fedct, kit).err)
 
