@@ -392,6 +392,11 @@ class SiloConfig(SiloFolder):
         """Whether scores leave as counts with noise."""
         return _SCORES in self.policy.kinds
 
+    @property
+    def unattacked(self) -> tuple[str, ...]:
+        """Kinds that let out more or other things than class labels, which are all that a rehearsed attack reads."""
+        return tuple(kind for kind in self.policy.kinds if kind not in ("hard", "shares", _SCORES))
+
     def set_aside(self, study: "StudyConfig") -> float:
         """The part of epsilon that a drawn set and scores of this study take, and labels do not get."""
         return study.draw_epsilon + (study.scores.epsilon if study.scores and self.scores else 0.0)

@@ -29,7 +29,7 @@ from fedct_flwr.hospital.duplicates import UNNOTICED, find_duplicates
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, spent, verify_log
 from fedct_flwr.text.markdown import template
-from fedct_flwr.text.printable import printable, rounded
+from fedct_flwr.text.printable import listed, printable, rounded
 from fedct_flwr.types import ConfigError
 from fedct_flwr.version import __version__
 
@@ -102,7 +102,9 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
         "stated": {title: getattr(study.config.governance, name) for name, title in STATED.items()},
         "open": OPEN,
         "accounts": [account for sheet in sheets.values() for account in sheet.accounts],
-        "attacks": attacks_in(folder),
+        # An audit of earlier settings says nothing of these kinds.
+        "attacks": [] if config.unattacked else attacks_in(folder),
+        "unattacked": listed(config.unattacked),
         "opt_out": config.records.opt_out is not None,
         "approval": _approval(entries),
         "spent": spent(entries),
