@@ -121,7 +121,8 @@ class Spending:
     ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``accountant`` is the one that gave
     ``epsilon``. From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were
     charged for the same records, and ``together`` what all of them and this one have spent, at that delta; ``draws``
-    has the noise of all charges in words, with the numbers that ``epsilon`` follows from.
+    has the noise of all charges in words, with the numbers that ``epsilon`` follows from. ``asked`` is the epsilon
+    spent at the delta of ``silo.toml``, which may not be approved yet.
     """
 
     whom: str
@@ -134,6 +135,7 @@ class Spending:
     draws: tuple[str, ...] = ()
     others: int = 0
     together: float = 0.0
+    asked: float = 0.0
     noise: NoiseOnVotes | None = None
     """The noise on votes, where a run's own result tells of it."""
 

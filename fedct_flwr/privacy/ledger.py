@@ -146,24 +146,32 @@ class Ledger(LedgerFile):
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on an approval (a name, a digest).
 
-        Earlier spending still counts. Raises LedgerError.
+        Earlier spending still counts. Raises LedgerError, also where more was spent than this budget promises.
         """
         with self.transaction() as ledger:
             _check_unit(ledger, study, data_set, _budget(ledger, study, data_set), budget)
+            if not fits(composed(charged(ledger, study, data_set)), budget.epsilon, budget.delta):
+                raise LedgerError(
+                    f"study {study} has already spent more than epsilon {budget.epsilon:g} at delta {budget.delta:g}: "
+                    "raise them in silo.toml, or begin another study"
+                )
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
                 "excluded.epsilon, delta = excluded.delta, unit = excluded.unit, approval = excluded.approval",
                 (study, data_set, budget.epsilon, budget.delta, _unit(budget), approval),
             )
 
-    def spent(self, study: str, data_set: str) -> Spent | None:
-        """The study's spending on the data set; None before its first charge or approval. Raises LedgerError."""
+    def spent(self, study: str, data_set: str, delta: float | None = None) -> Spent | None:
+        """The study's spending on the data set, at its budget's delta or this; None before any charge or approval.
+
+        Raises LedgerError.
+        """
         with self.transaction() as ledger:
             budget = _budget(ledger, study, data_set)
             if budget is None:
                 return None
             found = charged(ledger, study, data_set)
-        return Spent(epsilon_in_time(composed(found), budget.delta), found, budget)
+        return Spent(epsilon_in_time(composed(found), budget.delta if delta is None else delta), found, budget)
 
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """Total spending of all studies on the data set, at ``delta``. Raises LedgerError."""

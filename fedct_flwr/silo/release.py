@@ -55,9 +55,11 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
         return Spending(**known)
     with ledger:
         found = ledger.spent(study, data_set)
+        asked = ledger.spent(study, data_set, budget.delta)
         together = ledger.spent_on(data_set, found.budget.delta if found else budget.delta)
     known |= {"others": len(together.studies - {study}), "together": together.epsilon.upper}
-    if found:
+    if found and asked:
+        known["asked"] = asked.epsilon.upper
         spent, known_as = found.epsilon, found.budget
         known |= {"unit": known_as.unit, "delta": known_as.delta, "budget": known_as.epsilon, "charges": found.charges}
         known |= {"epsilon": spent.upper, "accountant": spent.accountant}

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 
 import pytest
+from dp_accounting import GaussianDpEvent
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.invitation import fingerprint_of
@@ -173,6 +174,26 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, k
             ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
         assert approve(fedct, kit).code == 0
         ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
+    kit.edit("epsilon = 2.0", "epsilon = 1.0")
+    too_low = approve(fedct, kit)
+    assert "Spent so far: epsilon 1.5 of 1, 0 left" in words(too_low.out)
+    assert "Warning: more is spent than this budget promises" in words(too_low.out)
+    assert "already spent more than epsilon 1 at delta 1e-05" in words(too_low.err)
+    assert not kit.is_approved
+
+
+def test_what_is_spent_is_said_at_the_delta_that_is_asked_for(fedct: Fedct, kit: Kit) -> None:
+    kit.protect()
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), GaussianDpEvent(5.0))
+        spent = [ledger.spent("heart-disease", DATA_SET, delta).epsilon.upper for delta in (1e-5, 1e-9)]
+    assert spent[0] < 1 < spent[1]
+    kit.edit("\ndelta = 1e-05", "\ndelta = 1e-9")
+    refused = approve(fedct, kit)
+    assert f"Spent so far: epsilon {spent[1]:.3g} of 1, 0 left" in words(refused.out)
+    assert "already spent more than epsilon 1 at delta 1e-09" in words(refused.err)
+    status = json.loads(fedct("silo", "status", kit.folder, "--json").out)
+    assert status["privacy"]["spent"] == spent[1]
 
 
 def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit) -> None:

@@ -1,7 +1,7 @@
 """The page that a person reads before approving: what would leave, in plain words, as titles and sentences."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, Self
 
@@ -305,8 +305,8 @@ class Page:
         if of_records:
             weakness = weak_delta(promise.delta, self.units.number, unit_of(grouped=config.grouped))
         changed = (account.budget, account.delta) != (promise.epsilon, promise.delta)
-        left = max(0.0, promise.epsilon - account.epsilon)
-        spent = f"epsilon {account.epsilon:.3g} of {promise.epsilon:g}, {left:.3g} left"
+        left = max(0.0, promise.epsilon - account.asked)
+        spent = f"epsilon {account.asked:.3g} of {promise.epsilon:g}, {left:.3g} left"
         return _lines(
             *sheet.promised,
             of_records
@@ -317,6 +317,8 @@ class Page:
             changed
             and f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}; from now on it is "
             f"{promise.epsilon:g} at {promise.delta:g}",
+            not replace(account, epsilon=account.asked, budget=promise.epsilon).kept
+            and "Warning: more is spent than this budget promises, so it cannot be approved: raise it",
             bare and f"Warning: {bare:,} labels have left without protection; nothing here covers them",
             weakness and f"Warning: {weakness}",
         )
