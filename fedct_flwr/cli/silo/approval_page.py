@@ -173,7 +173,10 @@ class Page:
             f"The coordinator's address: {self.config.connection.superlink}",
             *(words_of(kind).leaves for kind in self._kinds),
             f"Test scores: {scores} numbers with each reply" if self.config.policy.metrics else "Test scores: none",
-            self._longest and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
+            # A sum takes several messages, of which most are longer than the reply that says it is ready.
+            self._longest
+            and not any(kind.added for kind in self._kinds)
+            and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
         )
 
