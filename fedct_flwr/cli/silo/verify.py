@@ -135,9 +135,9 @@ def _line_with(digest: str, path: Path, lines: int) -> int | None:
 def released(folder: Folder = None) -> None:
     """Print the labels that left in this study as CSV: line of the log, run, round, example, label.
 
-    A reply with counts or probabilities has a line for each example and class, with its number; a part of a count of
-    patients has its condition. Exit code 4 if the log
-    is not intact, or if a reply is missing.
+    A reply with counts or probabilities has a line for each example and class, with its number. So has each test score
+    that left, without an example; a part of a count of patients has its condition. Exit code 4 if the log is not
+    intact, or if a reply is missing.
     """
     config = SiloConfig.read_toml(silo_file(folder))
     verdict = _verdict(config, load_public_key(public_key_path(config.egress_key)))
@@ -160,9 +160,12 @@ def released(folder: Folder = None) -> None:
             missing += bool(entry.request)
             continue
         instruction = decode_instruction(found[1], terms)
-        outcome = decode_reply(found[0], terms, instruction).outcome
+        reply = decode_reply(found[0], terms, instruction)
+        outcome = reply.outcome
         if isinstance(outcome, Refusal):
             continue
+        for name, score in reply.scores._asdict().items() if reply.scores else ():
+            writer.writerow([entry.number, entry.run, entry.round, "", f"test score {name}", score])
         if (asked := instruction.histograms) and asked.where:
             condition = f"{asked.where} by {asked.by}" if asked.by else asked.where
             writer.writerow([entry.number, entry.run, entry.round, "", condition, ""])
