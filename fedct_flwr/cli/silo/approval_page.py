@@ -262,7 +262,10 @@ class Page:
             "Records or columns of them, models, texts of errors, and any gradient or count that can be read by itself"
             if self.config.adds_noise
             else "Records or columns of them, models, weights, gradients, texts of errors",
-            "Every reply is written into the egress log before it leaves, and can be read: fedct silo released",
+            "Every message is written into the egress log before it leaves. Masked parts of sums are not kept, all "
+            "else can be read: fedct silo released"
+            if any(kind.added for kind in self._kinds)
+            else "Every reply is written into the egress log before it leaves, and can be read: fedct silo released",
             "Code that the coordinator sends is never run",
         ]
 
