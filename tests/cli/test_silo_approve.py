@@ -8,7 +8,9 @@ from dp_accounting import GaussianDpEvent
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.invitation import fingerprint_of
+from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.hospital.approval import terms_digest
+from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
@@ -20,6 +22,7 @@ from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words
 
 Types = Callable[[str], None]
+NO_COPIES = DuplicateReport(0, 0, 0, 0)
 
 
 def approve(fedct: Fedct, kit: Kit, *options: str) -> Outcome:
@@ -217,6 +220,22 @@ def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit
     kit.edit('group = "case"', 'group = "patient"')
     data.write_text("\n".join([grouped[0], grouped[1].replace(",p0", ","), *grouped[2:]]) + "\n", "utf-8")
     assert "1 record without a value in the group column" in words(approve(fedct, kit).err)
+
+
+@pytest.mark.parametrize(
+    ("tables", "once"),
+    [
+        ("", "each record once, several of a person too. Those"),
+        ('[data.tables]\ngroup = "patient"\n', "each patient once. Those"),
+        ('[data.tables]\ngroup = "patient"\n[records]\nopt-out = "ids.csv"\n', "none who has opted out. Those"),
+    ],
+    ids=["records", "patients", "patients and a list"],
+)
+def test_a_count_is_of_patients_where_a_column_names_them(kit: Kit, tables: str, once: str) -> None:
+    agree_on_sums(kit, count={"epsilon": 0.2})
+    kit.let_out("count")
+    kit.file.write_text(f"{kit.file.read_text('utf-8')}\n{tables}", "utf-8")
+    assert once in Page(kit.config, kit.study, [], Units(168, "7"), NO_COPIES)._counts()[-1]
 
 
 def test_columns_that_differ_are_on_the_page_and_in_the_check(fedct: Fedct, kit: Kit) -> None:

@@ -196,13 +196,14 @@ class Page:
         agreed = self.study.config.count
         if self.config.noisy_kind != "count" or agreed is None:
             return []
+        out = ", and none who has opted out" if self.config.records.opt_out else ""
+        once = f"each patient once{out}" if self.config.grouped else "each record once, several of a person too"
         return [
             "The coordinator chooses each condition on the study's columns and the label, such as age >= 65. It learns "
             "about how many patients of all silos meet it",
             f"Each question costs epsilon {agreed.epsilon:g} at delta {agreed.delta:g} of the budget below, and the "
             "ledger is charged first",
-            "All records count that this silo trains on: each patient once, and none who has opted out. Those of a "
-            "test-file do not count",
+            f"All records count that this silo trains on: {once}. Those of a test-file do not count",
         ]
 
     def _limits(self) -> list[str]:
