@@ -49,10 +49,11 @@ class Units(NamedTuple):
     most: str
 
     @classmethod
-    def of(cls, records: Examples, groups: Groups | None) -> Self:
-        """Small numbers are hidden."""
+    def of(cls, records: Examples, groups: Groups | None, step: int = 1) -> Self:
+        """Small numbers are hidden, others rounded up by ``step``."""
         largest = 1 if groups is None else int(np.unique(groups, return_counts=True)[1].max())
-        return cls(num_units(records.size, groups), f"{largest:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
+        number, most = (-(-each // step) * step for each in (num_units(records.size, groups), largest))
+        return cls(number, f"{most:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
 
 
 def _lines(*lines: object) -> list[str]:

@@ -80,9 +80,8 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
     """All that the template asks for. Raises ConfigError, DataError, LedgerError or RunError."""
     table = table_of(config.data, study)
     records, groups = read_grouped(config.data, study, table=table)
-    entries, units = [*read_entries(config.state)], Units.of(records, groups)
-    found = find_duplicates(records.X, study.public.X, study.schema)
-    sections = Page(config, study, entries, units, found).sections()
+    entries, found = [*read_entries(config.state)], find_duplicates(records.X, study.public.X, study.schema)
+    sections = Page(config, study, entries, Units.of(records, groups, step=10), found).sections()
     sections.pop(_STATED_ELSEWHERE, None)
     # The page to approve stays at the silo; exact numbers of two such pages would tell how many have opted out.
     copies = f"{rounded(found.rounded)} at most rounded" if found.rounded else "none"
@@ -96,7 +95,7 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
         "study": study.name,
         "version": __version__,
         "unit": config.unit,
-        "units": rounded(units.number + _tested_alone(config, study, table)),
+        "units": rounded(num_units(records.size, groups) + _tested_alone(config, study, table)),
         "columns": [column.name for column in study.schema.columns],
         "own": {title: getattr(config.governance, name) for name, title in _OWN.items()},
         "stated": {title: getattr(study.config.governance, name) for name, title in STATED.items()},
