@@ -122,7 +122,8 @@ class Spending:
     ``epsilon``. From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were
     charged for the same records, and ``together`` what all of them and this one have spent, at that delta; ``draws``
     has the noise of all charges in words, with the numbers that ``epsilon`` follows from. ``asked`` is the epsilon
-    spent at the delta of ``silo.toml``, which may not be approved yet.
+    spent at the delta of ``silo.toml``, which may not be approved yet. ``bounded`` is a clause
+    on the budget over all studies.
     """
 
     whom: str
@@ -136,6 +137,7 @@ class Spending:
     others: int = 0
     together: float = 0.0
     asked: float = 0.0
+    bounded: str = "which no budget bounds"
     noise: NoiseOnVotes | None = None
     """The noise on votes, where a run's own result tells of it."""
 

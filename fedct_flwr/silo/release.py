@@ -45,7 +45,10 @@ def own_budget(config: "SiloConfig", data_set: str = DATA_SET) -> Budget:
 
 def account_of(config: "SiloConfig", study: str, data_set: str = DATA_SET) -> Spending:
     """A real silo's spending on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
-    return account(Ledger(config.state), config.silo, study, own_budget(config, data_set), data_set)
+    found = account(Ledger(config.state), config.silo, study, own_budget(config, data_set), data_set)
+    if not (most := config.records).epsilon:
+        return found
+    return replace(found, bounded=f"and [records] in silo.toml allows epsilon {most.epsilon:g} at delta {most.delta:g}")
 
 
 def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set: str = DATA_SET) -> Spending:

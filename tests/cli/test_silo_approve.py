@@ -199,6 +199,17 @@ def test_what_is_spent_is_said_at_the_delta_that_is_asked_for(fedct: Fedct, kit:
     assert status["privacy"]["spent"] == spent[1]
 
 
+def test_other_studies_spend_too_within_the_budget_of_the_records(fedct: Fedct, kit: Kit) -> None:
+    kit.protect()
+    with Ledger(kit.state) as ledger:
+        ledger.charge("another", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
+    assert "all together epsilon 0.5 at delta 1e-05, which no budget bounds" in said(fedct, kit)
+    kit.edit("# [records]", '[records]\nfolder = "common"\nepsilon = 3.0')
+    allowed = "all together epsilon 0.5 at delta 1e-05, and [records] in silo.toml allows epsilon 3 at delta 1e-05"
+    assert allowed in said(fedct, kit)
+    assert allowed in fedct("privacy-sheet", kit.folder).out
+
+
 def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit) -> None:
     data = kit.config.data.source
     lines = data.read_text("utf-8").splitlines()
