@@ -191,7 +191,9 @@ class Policy(Settings):
                 "soft-sum is not a kind of answer, as secure sums add neither probabilities nor values: write sum for "
                 "sums of labels, or soft, of which the coordinator sees each silo's"
             )
-        return kinds
+        if not isinstance(kinds, list | tuple):
+            return kinds
+        return [kind for place, kind in enumerate(kinds) if kind not in kinds[:place]]
 
     @property
     def adds(self) -> tuple[str, ...]:
