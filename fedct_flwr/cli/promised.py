@@ -8,7 +8,7 @@ from fedct_flwr import privacy, silo
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.adding import check_sums
-from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo, promises_of
+from fedct_flwr.hospital.approval import bare_labels, covers_records, covers_silo, had_scores, promises_of
 from fedct_flwr.hospital.log_entry import LogEntry
 from fedct_flwr.privacy.sheet import PermittedQuestions, Sheet
 from fedct_flwr.types import ConfigError
@@ -20,6 +20,7 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
     ``entries`` are the log's lines so far. Raises ConfigError, LedgerError.
     """
     promises, found = promises_of(config), dict[str, Sheet]()
+    metrics = config.policy.metrics or had_scores(entries, study.name)
     accounts = {name: [promise.spending(study.name)] for name, promise in promises.items()}
     if config.policy.sum_epsilon:
         check_sums(config, study)
@@ -30,7 +31,12 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
         facts |= {"honest": privacy.surely_honest(study.sums.min_summands, study.sums.may_collude)}
         facts |= {"unprotected": bare_labels(entries, study.name, covers_silo)}
         found["sums"] = Sheet(
-            kind="sums", study=study.name, protection="noise in shares", accounts=accounts["sums"], facts=facts
+            kind="sums",
+            study=study.name,
+            protection="noise in shares",
+            accounts=accounts["sums"],
+            metrics=metrics,
+            facts=facts,
         )
     agreed = study.config.scores if config.scores else None
     unprotected: dict[str, Any] = {"unprotected": bare_labels(entries, study.name, covers_records)}
@@ -46,10 +52,11 @@ def sheets_of(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry
             study=study.name,
             protection=config.promised_by,
             accounts=accounts["privacy"],
+            metrics=metrics,
             facts={**budget, "together": together},
         )
     elif promised.enabled or not found:
         answers = replace(PermittedQuestions.of(config), values=bool(study.schema.quantity))
-        more: dict[str, Any] = {"metrics": config.policy.metrics, "accounts": accounts.get("privacy", [])}
+        more: dict[str, Any] = {"metrics": metrics, "accounts": accounts.get("privacy", [])}
         found["privacy"] = Sheet.of_labels(study.name, promised, len(study.public), answers, facts=unprotected, **more)
     return found

@@ -191,7 +191,9 @@ class Policy(Settings):
                 "soft-sum is not a kind of answer, as secure sums add neither probabilities nor values: write sum for "
                 "sums of labels, or soft, of which the coordinator sees each silo's"
             )
-        return kinds
+        if not isinstance(kinds, list | tuple):
+            return kinds
+        return [kind for place, kind in enumerate(kinds) if kind not in kinds[:place]]
 
     @property
     def adds(self) -> tuple[str, ...]:
@@ -392,6 +394,11 @@ class SiloConfig(SiloFolder):
         """Whether scores leave as counts with noise."""
         return _SCORES in self.policy.kinds
 
+    @property
+    def unattacked(self) -> tuple[str, ...]:
+        """Kinds that let out more or other things than class labels, which are all that a rehearsed attack reads."""
+        return tuple(kind for kind in self.policy.kinds if kind not in ("hard", "shares", _SCORES))
+
     def set_aside(self, study: "StudyConfig") -> float:
         """The part of epsilon that a drawn set and scores of this study take, and labels do not get."""
         return study.draw_epsilon + (study.scores.epsilon if study.scores and self.scores else 0.0)
@@ -412,9 +419,14 @@ class SiloConfig(SiloFolder):
         return self.promises or self.policy.sum_epsilon > 0
 
     @property
+    def grouped_by(self) -> str:
+        """Column of the patients' ids, or the pattern of them in the names of images; empty without one."""
+        return self.data.tables.group or self.data.images.group_pattern
+
+    @property
     def grouped(self) -> bool:
         """Whether several records may be one patient's, who is then what a promise protects."""
-        return bool(self.data.tables.group or self.data.images.group_pattern)
+        return bool(self.grouped_by)
 
     @property
     def unit(self) -> str:

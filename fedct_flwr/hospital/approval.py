@@ -275,6 +275,13 @@ def bare_labels(entries: Iterable[LogEntry], study: str, covers: Callable[[LogEn
     )
 
 
+def had_scores(entries: Iterable[LogEntry], study: str) -> bool:
+    """Whether labels of a study have left under an approval of test scores without noise."""
+    approvals = (approved for approved, entry in _released(entries) if approved and entry.study == study)
+    policies = (approved.details.get("policy") for approved in approvals)
+    return any(isinstance(policy, Mapping) and policy.get("metrics") for policy in policies)
+
+
 def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
     """Whether labels have left under an approval that promised something of records, or of the silo as a whole.
 

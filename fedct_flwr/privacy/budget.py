@@ -39,12 +39,13 @@ class PrivacyWarning(UserWarning):
 class Budget:
     """At most ``epsilon`` at ``delta`` in total, for each ``unit``, over all releases it is spent on.
 
-    Raises ConfigError where that is no budget.
+    ``column`` names a real silo's patients; empty where that is not known. Raises ConfigError where that is no budget.
     """
 
     epsilon: float
     delta: float
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+    column: str = ""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -120,7 +121,9 @@ class Spending:
     ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``accountant`` is the one that gave
     ``epsilon``. From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were
     charged for the same records, and ``together`` what all of them and this one have spent, at that delta; ``draws``
-    has the noise of all charges in words, with the numbers that ``epsilon`` follows from.
+    has the noise of all charges in words, with the numbers that ``epsilon`` follows from. ``asked`` is the epsilon
+    spent at the delta of ``silo.toml``, which may not be approved yet. ``bounded`` is a clause
+    on the budget over all studies.
     """
 
     whom: str
@@ -133,6 +136,8 @@ class Spending:
     draws: tuple[str, ...] = ()
     others: int = 0
     together: float = 0.0
+    asked: float = 0.0
+    bounded: str = "which no budget bounds"
     noise: NoiseOnVotes | None = None
     """The noise on votes, where a run's own result tells of it."""
 

@@ -17,6 +17,7 @@ from fedct_flwr.privacy.accounting import Epsilon, epsilon, epsilon_in_time, fit
 from fedct_flwr.privacy.budget import DATA_SET, Budget, PrivacyUnit
 from fedct_flwr.privacy.events import check, from_json, to_json
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, charged, mark_in, put_charge
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import RunError
 
 
@@ -145,24 +146,32 @@ class Ledger(LedgerFile):
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on an approval (a name, a digest).
 
-        Earlier spending still counts. Raises LedgerError.
+        Earlier spending still counts. Raises LedgerError, also where more was spent than this budget promises.
         """
         with self.transaction() as ledger:
             _check_unit(ledger, study, data_set, _budget(ledger, study, data_set), budget)
+            if not fits(composed(charged(ledger, study, data_set)), budget.epsilon, budget.delta):
+                raise LedgerError(
+                    f"study {study} has already spent more than epsilon {budget.epsilon:g} at delta {budget.delta:g}: "
+                    "raise them in silo.toml, or begin another study"
+                )
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
                 "excluded.epsilon, delta = excluded.delta, unit = excluded.unit, approval = excluded.approval",
-                (study, data_set, budget.epsilon, budget.delta, str(budget.unit), approval),
+                (study, data_set, budget.epsilon, budget.delta, _unit(budget), approval),
             )
 
-    def spent(self, study: str, data_set: str) -> Spent | None:
-        """The study's spending on the data set; None before its first charge or approval. Raises LedgerError."""
+    def spent(self, study: str, data_set: str, delta: float | None = None) -> Spent | None:
+        """The study's spending on the data set, at its budget's delta or this; None before any charge or approval.
+
+        Raises LedgerError.
+        """
         with self.transaction() as ledger:
             budget = _budget(ledger, study, data_set)
             if budget is None:
                 return None
             found = charged(ledger, study, data_set)
-        return Spent(epsilon_in_time(composed(found), budget.delta), found, budget)
+        return Spent(epsilon_in_time(composed(found), budget.delta if delta is None else delta), found, budget)
 
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """Total spending of all studies on the data set, at ``delta``. Raises LedgerError."""
@@ -238,7 +247,7 @@ def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budg
     if known is None:
         ledger.execute(
             "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)",
-            (study, data_set, asked.epsilon, asked.delta, str(asked.unit), ""),
+            (study, data_set, asked.epsilon, asked.delta, _unit(asked), ""),
         )
         return asked
     if asked.epsilon > known.epsilon or asked.delta > known.delta or asked.unit != known.unit:
@@ -252,18 +261,29 @@ def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budg
 
 def _check_unit(ledger: sqlite3.Connection, study: str, data_set: str, known: Budget | None, asked: Budget) -> None:
     """Raise LedgerError for another unit than charges were made for: what left then promises it nothing."""
-    if known and known.unit != asked.unit and charged(ledger, study, data_set):
+    # A patient by one column may be several by another. Earlier versions did not write the column down.
+    moved = known and known.unit == asked.unit and known.column and known.column != asked.column
+    if known and (moved or known.unit != asked.unit) and charged(ledger, study, data_set):
+        units = [f"{each.unit}{f' by {quoted(each.column)}' if moved else ''}" for each in (known, asked)]
         raise LedgerError(
-            f"study {study} has spent its privacy budget per {known.unit}, and the group column makes it one per "
-            f"{asked.unit}: set the group column back to what it was, or begin another study"
+            f"study {study} has spent its privacy budget per {units[0]}, and the group column makes it one per "
+            f"{units[1]}: set the group column back to what it was, or begin another study"
         )
+
+
+def _unit(budget: Budget) -> str:
+    """Text of a budget's unit in the ledger: with the column that names patients, where there is one."""
+    return f"{budget.unit}:{budget.column}" if budget.column else str(budget.unit)
 
 
 def _budget(ledger: sqlite3.Connection, study: str, data_set: str) -> Budget | None:
     found = ledger.execute(
         "SELECT epsilon, delta, unit FROM budgets WHERE study = ? AND data_set = ?", (study, data_set)
     ).fetchone()
-    return Budget(found[0], found[1], PrivacyUnit(found[2])) if found else None
+    if found is None:
+        return None
+    unit, _, column = found[2].partition(":")
+    return Budget(found[0], found[1], PrivacyUnit(unit), column)
 
 
 def _all_of(ledger: sqlite3.Connection) -> tuple[str, dict[str, int]]:

@@ -107,7 +107,7 @@ def together_words(account: Spending) -> str:
         return ""
     others = "another study has" if account.others == 1 else f"{account.others:,} other studies have"
     cost = f"epsilon {account.together:.3g} at delta {account.delta:g}"
-    return f"On the same records {others} spent too: all together {cost}, which no budget bounds"
+    return f"On the same records {others} spent too: all together {cost}, {account.bounded}"
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def own_context(here: OwnSilo, context: Context) -> SiloContext:
         release_of=_own_release(own, site) if own.privacy.enabled else None,
         before=model_before(own, site),
         judgment=judgment_of(own, site.terms.study),
-        purse_of=partial(_own_purse_of_joint, own) if own.adds_noise or own.scores else None,
+        purse_of=partial(_own_purse_of_records, own) if own.adds_noise or own.scores else None,
         study_of=(lambda: here.study) if own.counts or own.scores else None,
         noise_adder_of=partial(_own_noise_adder, here) if own.policy.sum_epsilon else None,
     )
@@ -191,10 +191,10 @@ def _own_purse(config: SiloConfig, budget: "Budget") -> "Purse":
 
 def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Release]":
     labels = {name: config.decides_model[name] for name in ("label", "mapping", "test")}
-    return partial(release_by, site, labels, partial(_own_purse, config), lambda: config.state)
+    return partial(release_by, site, labels, lambda _: _own_purse_of_records(config), lambda: config.state)
 
 
-def _own_purse_of_joint(config: SiloConfig) -> "Purse":
+def _own_purse_of_records(config: SiloConfig) -> "Purse":
     return _own_purse(config, silo.own_budget(config))
 
 

@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -40,12 +40,15 @@ def own_budget(config: "SiloConfig", data_set: str = DATA_SET) -> Budget:
     """A real silo's budget for each record, or for all its sums together."""
     if data_set == WHOLE_SILO:
         return Budget(config.policy.sum_epsilon, config.policy.sum_delta, PrivacyUnit.SILO)
-    return budget_of(config.privacy, grouped=config.grouped)
+    return replace(budget_of(config.privacy, grouped=config.grouped), column=config.grouped_by)
 
 
 def account_of(config: "SiloConfig", study: str, data_set: str = DATA_SET) -> Spending:
     """A real silo's spending on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
-    return account(Ledger(config.state), config.silo, study, own_budget(config, data_set), data_set)
+    found = account(Ledger(config.state), config.silo, study, own_budget(config, data_set), data_set)
+    if not (most := config.records).epsilon:
+        return found
+    return replace(found, bounded=f"and [records] in silo.toml allows epsilon {most.epsilon:g} at delta {most.delta:g}")
 
 
 def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set: str = DATA_SET) -> Spending:
@@ -55,9 +58,11 @@ def account(ledger: Ledger, silo: SiloName, study: str, budget: Budget, data_set
         return Spending(**known)
     with ledger:
         found = ledger.spent(study, data_set)
+        asked = ledger.spent(study, data_set, budget.delta)
         together = ledger.spent_on(data_set, found.budget.delta if found else budget.delta)
     known |= {"others": len(together.studies - {study}), "together": together.epsilon.upper}
-    if found:
+    if found and asked:
+        known["asked"] = asked.epsilon.upper
         spent, known_as = found.epsilon, found.budget
         known |= {"unit": known_as.unit, "delta": known_as.delta, "budget": known_as.epsilon, "charges": found.charges}
         known |= {"epsilon": spent.upper, "accountant": spent.accountant}

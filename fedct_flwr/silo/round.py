@@ -31,7 +31,8 @@ def answer(payload: bytes, context: "SiloContext", run_id: int) -> tuple[bytes, 
 
     Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
     question would tell more than one. The same instruction in another of Flower's runs, as after a resume, is the same
-    question: this run takes over the answer, and where the learner stood after it.
+    question: this run takes over the answer, and where the learner stood after it. Without a promise, an answer is made
+    again once records are gone, as after an opt-out.
     """
     answers, personal = KeptAnswers(context.state), Personal(context, run_id)
     question = Question.asked(payload, context)
@@ -42,18 +43,18 @@ def answer(payload: bytes, context: "SiloContext", run_id: int) -> tuple[bytes, 
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
     # is one that waits for a sum: what is approved now would not be what is added.
     as_now = context.release_of is not None or kind.added
-    mine = last and (not as_now or last.model_digest == context.model_digest)
+    mine = last and (not as_now or last.made_by == context.answer_digest)
     if last and mine and last.digest == question.digest:
         # A question of long ago that is repeated must not undo what was learned since.
         return last.reply, afterwards if answers.is_newest(run_id) else _nothing
     if last and instruction.round <= last.round:
         raise Refused(Refusal.ROUND)
-    if elsewhere := answers.elsewhere(question.digest, context.model_digest):
+    if elsewhere := answers.elsewhere(question.digest, context.answer_digest):
         other, last = elsewhere
         personal.take_over(other)
     else:
         reply = _new_reply(question, context, personal)
-        last = Answered(question.digest, context.model_digest, instruction.round, reply)
+        last = Answered(question.digest, context.answer_digest, instruction.round, reply)
     answers.keep(run_id, last)
     return last.reply, afterwards
 
@@ -179,16 +180,16 @@ def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: 
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
 
 
-# Of the request, SHA-256; which model answered; the request's round; the length of the reply.
+# Of the request, SHA-256; settings and records that answered; the request's round; the length of the reply.
 _HEADER: Final = struct.Struct("<32s32sII")
 _RUN: Final = "run-"
 
 
 class Answered(NamedTuple):
-    """The last answer in a run: to which question (``digest``, 32 bytes), under which settings of the model."""
+    """The last answer in a run: to which question (``digest``), by what (``made_by``), 32 bytes each."""
 
     digest: bytes
-    model_digest: bytes
+    made_by: bytes
     round: int
     reply: bytes
 
@@ -197,12 +198,12 @@ class Answered(NamedTuple):
         """Read the bytes of ``to_bytes``."""
         if kept is None:
             return None
-        digest, model_digest, number, length = _HEADER.unpack_from(kept)
-        return cls(digest, model_digest, number, kept[_HEADER.size : _HEADER.size + length])
+        digest, made_by, number, length = _HEADER.unpack_from(kept)
+        return cls(digest, made_by, number, kept[_HEADER.size : _HEADER.size + length])
 
     def to_bytes(self) -> bytes:
         """Bytes for ``read``."""
-        return _HEADER.pack(self.digest, self.model_digest, self.round, len(self.reply)) + self.reply
+        return _HEADER.pack(self.digest, self.made_by, self.round, len(self.reply)) + self.reply
 
 
 class KeptAnswers:
@@ -223,11 +224,11 @@ class KeptAnswers:
         """Whether no other run has an answer that was kept later."""
         return self._state.names(_RUN)[:1] == [_name(run_id)]
 
-    def elsewhere(self, digest: bytes, model_digest: bytes) -> tuple[int, Answered] | None:
-        """The run in which the very same question was the last one, under the same settings, and its answer."""
+    def elsewhere(self, digest: bytes, made_by: bytes) -> tuple[int, Answered] | None:
+        """The run in which the very same question was the last one, by the same, and its answer."""
         for name in self._state.names(_RUN):
             header = self._state.get(name, _HEADER.size)
-            if header and len(header) == _HEADER.size and header.startswith(digest + model_digest):
+            if header and len(header) == _HEADER.size and header.startswith(digest + made_by):
                 found = Answered.read(self._state.get(name))
                 return (int(name.removeprefix(_RUN)), found) if found else None
         return None

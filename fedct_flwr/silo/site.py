@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -264,6 +265,17 @@ class SiloContext:
     def decision(self) -> Path | None:
         """File of the safeguard's last decision, next to the judgment."""
         return self.judgment.with_suffix(".decision") if self.judgment else None
+
+    @cached_property
+    def answer_digest(self) -> bytes:
+        """Digest (32 bytes) of what decides an answer: settings, and all classes, which change when records are gone.
+
+        Under a promise the settings alone: no record decides, and another answer would spend more.
+        """
+        if self.release_of or self.purse_of or self.noise_adder_of:
+            return self.model_digest
+        site = self.site
+        return hashlib.sha256(self.model_digest + site.private.y.tobytes() + site.own_test.y.tobytes()).digest()
 
     @cached_property
     def release(self) -> "Release | None":

@@ -70,7 +70,10 @@ class KindWords(NamedTuple):
 _UNPROTECTED_COUNTS: Final = (
     "the labels are what students at the silos voted for, who learned from models of the silos' records without noise"
 )
-_LIARS: Final = "A partner that lies can add more than its one vote, and no sum shows it"
+_LIARS: Final = (
+    "A partner that lies can add more than its one vote, and no sum shows it. Each number counts as a label towards "
+    "the limits"
+)
 _OF_LABELS: Final = KindWords(
     shared="sums of votes on public examples, from which a single silo's cannot be read",
     leaves=(

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.simulation.simulate import simulate
+from fedct_flwr.types import ConfigError
 from tests.cli.documents import check
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, words
 
 
 @pytest.fixture
@@ -58,3 +59,16 @@ def test_a_silo_rehearses_before_approval_and_keeps_nothing(fedct: Fedct, kit: K
     assert told["seats"][0]["vul"] > 0.5
     assert len(told["exposed"]) == 10
     assert sorted(path for path in kit.folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["soft", "count", "draw", "joint", "sum", 'hard", "counts'])
+def test_a_rehearsal_is_of_class_labels_alone(fedct: Fedct, kit: Kit, kind: str) -> None:
+    kit.let_out(kind)
+    if "counts" in kind:
+        kit.edit("partitions = 0", "partitions = 3")
+    seat = {"seat": "coordinator", "sentence": "an audit of bare labels"}
+    (kit.folder / "audit.json").write_text(json.dumps({"seats": [seat]}), "utf-8")
+    refused = fedct("silo", "audit", kit.folder)
+    assert refused.code == ConfigError.exit_code
+    assert f"and kinds under [policy] has {kind.split()[-1].strip(chr(34))!r}" in words(refused.err)
+    assert kind in ("count", "draw", "joint") or "- Not attacked" in fedct("silo", "dpia", kit.folder).out

@@ -4,20 +4,25 @@ import json
 from collections.abc import Callable, Mapping
 
 import pytest
+from dp_accounting import GaussianDpEvent
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.invitation import fingerprint_of
+from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.hospital.approval import terms_digest
+from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.silo import own_budget
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.runner import Outcome
 from tests.cli.silos import YES, Fedct, Kit, agree_on_sums, words
 
 Types = Callable[[str], None]
+NO_COPIES = DuplicateReport(0, 0, 0, 0)
 
 
 def approve(fedct: Fedct, kit: Kit, *options: str) -> Outcome:
@@ -172,6 +177,37 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, k
             ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
         assert approve(fedct, kit).code == 0
         ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
+    kit.edit("epsilon = 2.0", "epsilon = 1.0")
+    too_low = approve(fedct, kit)
+    assert "Spent so far: epsilon 1.5 of 1, 0 left" in words(too_low.out)
+    assert "Warning: more is spent than this budget promises" in words(too_low.out)
+    assert "already spent more than epsilon 1 at delta 1e-05" in words(too_low.err)
+    assert not kit.is_approved
+
+
+def test_what_is_spent_is_said_at_the_delta_that_is_asked_for(fedct: Fedct, kit: Kit) -> None:
+    kit.protect()
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), GaussianDpEvent(5.0))
+        spent = [ledger.spent("heart-disease", DATA_SET, delta).epsilon.upper for delta in (1e-5, 1e-9)]
+    assert spent[0] < 1 < spent[1]
+    kit.edit("\ndelta = 1e-05", "\ndelta = 1e-9")
+    refused = approve(fedct, kit)
+    assert f"Spent so far: epsilon {spent[1]:.3g} of 1, 0 left" in words(refused.out)
+    assert "already spent more than epsilon 1 at delta 1e-09" in words(refused.err)
+    status = json.loads(fedct("silo", "status", kit.folder, "--json").out)
+    assert status["privacy"]["spent"] == spent[1]
+
+
+def test_other_studies_spend_too_within_the_budget_of_the_records(fedct: Fedct, kit: Kit) -> None:
+    kit.protect()
+    with Ledger(kit.state) as ledger:
+        ledger.charge("another", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
+    assert "all together epsilon 0.5 at delta 1e-05, which no budget bounds" in said(fedct, kit)
+    kit.edit("# [records]", '[records]\nfolder = "common"\nepsilon = 3.0')
+    allowed = "all together epsilon 0.5 at delta 1e-05, and [records] in silo.toml allows epsilon 3 at delta 1e-05"
+    assert allowed in said(fedct, kit)
+    assert allowed in fedct("privacy-sheet", kit.folder).out
 
 
 def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit) -> None:
@@ -187,8 +223,30 @@ def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit
     assert "What the labels may tell about a patient" in page
     assert "Whom it protects: one patient of a silo, added or removed with all records" in page
     assert "A patient has at most 7 records here" in page
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", DATA_SET, own_budget(kit.config), pure(0.1))
+    data.write_text("\n".join([grouped[0].replace("patient", "case"), *grouped[1:]]) + "\n", "utf-8")
+    kit.edit('group = "patient"', 'group = "case"')
+    assert "per patient by 'patient', and the group column makes it one per" in words(approve(fedct, kit).err)
+    kit.edit('group = "case"', 'group = "patient"')
     data.write_text("\n".join([grouped[0], grouped[1].replace(",p0", ","), *grouped[2:]]) + "\n", "utf-8")
     assert "1 record without a value in the group column" in words(approve(fedct, kit).err)
+
+
+@pytest.mark.parametrize(
+    ("tables", "once"),
+    [
+        ("", "each record once, several of a person too. Those"),
+        ('[data.tables]\ngroup = "patient"\n', "each patient once. Those"),
+        ('[data.tables]\ngroup = "patient"\n[records]\nopt-out = "ids.csv"\n', "none who has opted out. Those"),
+    ],
+    ids=["records", "patients", "patients and a list"],
+)
+def test_a_count_is_of_patients_where_a_column_names_them(kit: Kit, tables: str, once: str) -> None:
+    agree_on_sums(kit, count={"epsilon": 0.2})
+    kit.let_out("count")
+    kit.file.write_text(f"{kit.file.read_text('utf-8')}\n{tables}", "utf-8")
+    assert once in Page(kit.config, kit.study, [], Units(168, "7"), NO_COPIES)._counts()[-1]
 
 
 def test_columns_that_differ_are_on_the_page_and_in_the_check(fedct: Fedct, kit: Kit) -> None:

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedct_flwr.cli.silo.approval_page import Units
 from fedct_flwr.cli.silo.dpia import OPEN, facts, filled
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, Examples
 from tests.cli.silos import Fedct, Kit, words
 
 pytest.importorskip("dp_accounting")
@@ -53,7 +54,15 @@ def test_data_subjects_are_also_those_of_the_test_file(kit: Kit, group: str, uni
     kit.edit('label = "class"', f'label = "class"\ntest-file = "{kit.source}/test.csv"')
     if group:
         kit.edit("# [data.tables]", f'[data.tables]\ngroup = "{group}"')
-    assert facts(kit.config, kit.study, kit.folder)["units"] == str(units)
+    kit.protect()
+    kit.edit("\ndelta = 1e-05", "\ndelta = 0.02")
+    values = facts(kit.config, kit.study, kit.folder)
+    assert values["units"] == str(units)
+    known = " ".join(line for lines in values["risk"].values() for line in lines)
+    assert (f"publishes one of the {60 if group else 170} {'patient' if group else 'example'}s") in known
+    if group:
+        assert "A patient has at most fewer than 5 records here" in known
+        assert Units.of(Examples(np.zeros((48, 1)), np.zeros(48)), np.repeat([0, 1], [37, 11]), step=10).most == "40"
 
 
 def test_only_the_controllers_answers_are_open(fedct: Fedct, kit: Kit) -> None:

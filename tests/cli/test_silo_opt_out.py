@@ -3,11 +3,14 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.opted_out import FILE
 from fedct_flwr.types import ConfigError
@@ -65,6 +68,11 @@ def test_earlier_answers_are_named_and_nothing_is_approved_again(fedct: Fedct, s
     assert not re.search(r'"0*(2|7|9)"', (silo.config.state / FILE).read_text("utf-8"))
     opt_out(silo, "9")
     assert "rounds 1, 2: 2 messages" in words(fedct("silo", "opt-out", silo.folder, "--affected").out)
+    with EgressLog.open(silo.config.state, silo.name, load_egress_key(silo.config.egress_key)) as log:
+        log.append(replace(silo.of(Event.RELEASED)[0], run=2))
+    again = words(fedct("silo", "opt-out", silo.folder, "--affected").out)
+    assert "run 2, rounds 1: 1 message" in again
+    assert "files model-*, before-*, learner-* and run-* away" in again
     (silo.config.state / FILE).unlink()
     assert "rounds 1, 2, 3: 3 messages" in words(fedct("silo", "opt-out", silo.folder, "--affected").out)
 

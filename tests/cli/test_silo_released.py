@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from fedct_flwr.cli.silo.verify import _rows
-from fedct_flwr.hospital.egress_log import FOLDER
+from fedct_flwr.hospital.egress_log import FOLDER, kept
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.hospital.offline_transport import OfflineQuestion, seal
 from fedct_flwr.types import ConfigError, DataError, RunError
-from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Terms
 from tests.cli.silos import Fedct
 from tests.hospital.agents import Silo, silos_in
@@ -31,10 +31,10 @@ def silo(tmp_path: Path) -> Iterator[Silo]:
         yield make()
 
 
-def ask(silo: Silo, path: Path, payload: bytes = b"") -> Path:
+def ask(silo: Silo, path: Path, payload: bytes = b"", **settings: bool) -> Path:
     """Seal a question, a right one where no payload is given."""
     payload = payload or encode_instruction(silo.instruction(), silo.terms)
-    seal(path, OfflineQuestion(1, 7, "train", "0" * 64, {}, payload), silo.config.connection.secret)
+    seal(path, OfflineQuestion(1, 7, "train", "0" * 64, settings, payload), silo.config.connection.secret)
     return path
 
 
@@ -62,18 +62,33 @@ def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo, t
     done = fedct("silo", "released", silo.folder)
     assert (done.code, len(done.out.splitlines()), "1 message with labels of another" in done.err) == (0, 1, True)
     (silo.folder / "study" / "study.toml").write_text(terms, "utf-8")
-    kept = silo.config.state / FOLDER / entry.payload
-    kept.write_bytes(kept.read_bytes()[:-1] + b"\0")
+    file = silo.config.state / FOLDER / entry.payload
+    file.write_bytes(file.read_bytes()[:-1] + b"\0")
     for command in ("released", "verify"):
         done = fedct("silo", command, silo.folder)
         assert (done.code, f"is not what line {entry.number} of the egress log says" in done.sentence) == (
             RunError.exit_code, True
         )  # fmt: skip
-    kept.unlink()
+    file.unlink()
     done = fedct("silo", "verify", "--json", silo.folder)
     assert (done.code, json.loads(done.out)["missing"]) == (RunError.exit_code, 1)
     done = fedct("silo", "released", silo.folder)
     assert (done.code, "lacks 1 released message of which" in done.sentence) == (RunError.exit_code, True)
+
+
+def test_scores_that_left_are_printed_and_stand_on_the_sheet_of_later_settings(fedct: Fedct, tmp_path: Path) -> None:
+    with silos_in(tmp_path) as make:
+        silo = make(policy={"metrics": True})
+        sent = {"report-scores": True}
+        assert fedct("silo", "answer", ask(silo, tmp_path / "q.fedct", **sent), "--folder", silo.folder).code == 0
+        reply, _ = kept(silo.config.state, *silo.of(Event.RELEASED))
+        scores = decode_reply(reply, silo.terms, silo.instruction()).scores
+        rows = list(csv.DictReader(io.StringIO(fedct("silo", "released", silo.folder).out)))
+        printed = {row["label"]: float(row["number"]) for row in rows if not row["example"]}
+        assert printed == {f"test score {name}": score for name, score in scores._asdict().items()}
+        text = silo.file.read_text("utf-8").replace("metrics = true", "metrics = false")
+        silo.file.write_text(f'{text}\n[privacy]\nprotection = "dp-linear"\n', "utf-8")
+        assert "**Test scores, which left**" in fedct("privacy-sheet", silo.folder).out
 
 
 def test_labels_are_printed_of_an_intact_log_alone(fedct: Fedct, silo: Silo, tmp_path: Path) -> None:

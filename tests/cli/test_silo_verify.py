@@ -2,13 +2,20 @@
 
 import json
 import shutil
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.egress_log import keep
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.types import RunError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, RunError
+from fedct_flwr.wire.codec import encode_instruction, encode_reply
+from fedct_flwr.wire.content import Instruction, Query, Reply
+from fedct_flwr.wire.kinds import NOTHING
 from tests.cli.silos import Fedct, Kit, agree_on_sums, words
 
 
@@ -47,6 +54,26 @@ def test_a_silo_that_counts_patients_sends_numbers_and_trains_nothing(fedct: Fed
     assert "So far 1 message with numbers" in page["dpia"]
     assert "of which 2 are used" in page["dpia"].partition("Numbers: ")[2]
     assert "models" not in fedct("privacy-sheet", kit.folder).out
+
+
+def test_answers_in_sums_are_no_labels_that_can_be_read(fedct: Fedct, kit: Kit) -> None:
+    agree_on_sums(kit)
+    kit.let_out("sum")
+    ready = encode_reply(Reply(1, "cleveland", NOTHING), kit.study.terms)
+    size = len(kit.study.public)
+    targets = np.full(size, ABSTAIN, dtype=LABEL_DTYPE)
+    asked = encode_instruction(Instruction(1, Query(0, size), targets, summed=True), kit.study.terms)
+    with kit.log() as log:
+        line = replace(kit.released(1, 2 * size, len(ready)), kind="sum", request=sha256(asked).hexdigest())
+        line = replace(line, payload=sha256(ready).hexdigest())
+        keep(kit.state, line, ready, asked)
+        log.append(line)
+    page = words(fedct("silo", "verify", kit.folder).out)
+    assert "Left: 1 message with numbers, 456 numbers, " in page
+    assert "Of these, 1 message said that an answer is ready for a sum: its masked parts are logged, and not" in page
+    printed = fedct("silo", "released", kit.folder)
+    assert len(printed.out.splitlines()) == 1
+    assert "not printed: 1 message of an answer in a sum; its masked parts are logged" in words(printed.err)
 
 
 def test_an_old_log_that_was_put_back_is_noticed(fedct: Fedct, written: Kit, tmp_path: Path) -> None:

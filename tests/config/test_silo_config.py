@@ -90,6 +90,11 @@ def test_sums_of_probabilities_went_and_what_serves_is_named() -> None:
     assert said.endswith("write sum for sums of labels, or soft, of which the coordinator sees each silo's")
 
 
+def test_a_kind_that_is_named_twice_counts_once() -> None:
+    assert read(policy={"kinds": ["hard", "counts", "hard"]}).policy.kinds == ("hard", "counts")
+    assert "policy" in message(policy={"kinds": [["hard"]]})
+
+
 def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:
     assert "privacy" not in read(privacy={"epsilon": 3.0}).decides_model
     assert "optimizer" not in str(read().decides_model)

@@ -121,6 +121,21 @@ def test_what_was_spent_per_record_is_no_promise_to_patients(tmp_path: Path) -> 
                 change()
 
 
+def test_what_was_spent_per_case_is_no_promise_to_patients_of_many_cases(tmp_path: Path) -> None:
+    pytest.importorskip("dp_accounting")
+    from dp_accounting import GaussianDpEvent
+
+    unknown, by_case, by_patient = (Budget(1.0, 1e-5, PrivacyUnit.PATIENT, name) for name in ("", "case", "patient"))
+    with Ledger(tmp_path) as ledger:
+        # As an earlier version wrote it.
+        ledger.charge("study", "records", unknown, GaussianDpEvent(50.0))
+        for known in (by_case, by_case):
+            ledger.approve("study", "records", known, "the same column")
+        for change in (ledger.approve, ledger.charge):
+            with pytest.raises(LedgerError, match=r"per patient by 'case', and .* per patient by 'patient'"):
+                change("study", "records", by_patient, GaussianDpEvent(50.0))
+
+
 def tables(visits: int) -> dict[str, pd.DataFrame]:
     """Four silos of 60 patients, each with this many records."""
     found = {}

@@ -94,6 +94,8 @@ class TestCharging:
         ledger.approve(*WHERE, Budget(2.0, 0.0), "the ethics board")
         ledger.charge(*WHERE, Budget(2.0, 0.0), pure(1.0))
         assert ledger.spent(*WHERE).epsilon.upper == pytest.approx(1.9)
+        with pytest.raises(LedgerError, match="already spent more than epsilon 1 at delta 0"):
+            ledger.approve(*WHERE, ONE, "the ethics board")
 
 
 class Killed(BaseException):

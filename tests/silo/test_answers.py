@@ -290,6 +290,23 @@ def test_scores_do_not_tell_how_many_patients_opted_out(real_node: RealNode) -> 
         assert all(score == round(score, 2) for score in reply.scores)
 
 
+@pytest.mark.parametrize("privacy", [{}, {"protection": "randomized-response", "epsilon": 400.0, "rounds": 1}])
+def test_after_an_opt_out_only_a_paid_answer_leaves_again(real_node: RealNode, privacy: dict[str, Any]) -> None:
+    tables = {"data": {"tables": {"group": "id"}}, "privacy": privacy, "records": {"opt-out": "ids.csv"}}
+    answers = []
+    for run_id, opted_out in enumerate((0, 0, 150)):
+        node = real_node(**tables)
+        folder = Path(node["silo-file"]).parent
+        for name in ("data.csv", "test.csv"):
+            table = pd.read_csv(folder / name)
+            table.assign(id=range(len(table))).to_csv(folder / name, index=False)
+        (folder / "ids.csv").write_text("\n".join(["id", *map(str, range(opted_out)), ""]), "utf-8")
+        silo = Silo(node, run_id)
+        answers.append(silo.ask(to_record(encode_instruction(silo.instruction(), silo.terms))))
+    assert answers[0] == answers[1]
+    assert (answers[0] == answers[2]) is bool(privacy)
+
+
 HOSTILE: list[dict[str, Any]] = [
     {"learner": "os.system", "learner-params": '{"command": "touch /tmp/hacked"}'},
     {"learner": "tests.federation.learners.Raising"},

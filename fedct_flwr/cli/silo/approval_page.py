@@ -1,7 +1,7 @@
 """The page that a person reads before approving: what would leave, in plain words, as titles and sentences."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, Self
 
@@ -49,10 +49,11 @@ class Units(NamedTuple):
     most: str
 
     @classmethod
-    def of(cls, records: Examples, groups: Groups | None) -> Self:
-        """Small numbers are hidden."""
+    def of(cls, records: Examples, groups: Groups | None, step: int = 1) -> Self:
+        """Small numbers are hidden, others rounded up by ``step``."""
         largest = 1 if groups is None else int(np.unique(groups, return_counts=True)[1].max())
-        return cls(num_units(records.size, groups), f"{largest:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
+        number, most = (-(-each // step) * step for each in (num_units(records.size, groups), largest))
+        return cls(number, f"{most:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
 
 
 def _lines(*lines: object) -> list[str]:
@@ -173,7 +174,10 @@ class Page:
             f"The coordinator's address: {self.config.connection.superlink}",
             *(words_of(kind).leaves for kind in self._kinds),
             f"Test scores: {scores} numbers with each reply" if self.config.policy.metrics else "Test scores: none",
-            self._longest and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
+            # A sum takes several messages, of which most are longer than the reply that says it is ready.
+            self._longest
+            and not any(kind.added for kind in self._kinds)
+            and f"At most {self._longest:,} bytes in one reply, if all public examples are asked about",
             "Also: the silo's name, and if it refuses a question, the number of the reason",
         )
 
@@ -193,13 +197,14 @@ class Page:
         agreed = self.study.config.count
         if self.config.noisy_kind != "count" or agreed is None:
             return []
+        out = ", and none who has opted out" if self.config.records.opt_out else ""
+        once = f"each patient once{out}" if self.config.grouped else "each record once, several of a person too"
         return [
             "The coordinator chooses each condition on the study's columns and the label, such as age >= 65. It learns "
             "about how many patients of all silos meet it",
             f"Each question costs epsilon {agreed.epsilon:g} at delta {agreed.delta:g} of the budget below, and the "
             "ledger is charged first",
-            "All records count that this silo trains on: each patient once, and none who has opted out. Those of a "
-            "test-file do not count",
+            f"All records count that this silo trains on: {once}. Those of a test-file do not count",
         ]
 
     def _limits(self) -> list[str]:
@@ -259,7 +264,10 @@ class Page:
             "Records or columns of them, models, texts of errors, and any gradient or count that can be read by itself"
             if self.config.adds_noise
             else "Records or columns of them, models, weights, gradients, texts of errors",
-            "Every reply is written into the egress log before it leaves, and can be read: fedct silo released",
+            "Every message is written into the egress log before it leaves. Masked parts of sums are not kept, all "
+            "else can be read: fedct silo released"
+            if any(kind.added for kind in self._kinds)
+            else "Every reply is written into the egress log before it leaves, and can be read: fedct silo released",
             "Code that the coordinator sends is never run",
         ]
 
@@ -305,8 +313,8 @@ class Page:
         if of_records:
             weakness = weak_delta(promise.delta, self.units.number, unit_of(grouped=config.grouped))
         changed = (account.budget, account.delta) != (promise.epsilon, promise.delta)
-        left = max(0.0, promise.epsilon - account.epsilon)
-        spent = f"epsilon {account.epsilon:.3g} of {promise.epsilon:g}, {left:.3g} left"
+        left = max(0.0, promise.epsilon - account.asked)
+        spent = f"epsilon {account.asked:.3g} of {promise.epsilon:g}, {left:.3g} left"
         return _lines(
             *sheet.promised,
             of_records
@@ -317,6 +325,8 @@ class Page:
             changed
             and f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}; from now on it is "
             f"{promise.epsilon:g} at {promise.delta:g}",
+            not replace(account, epsilon=account.asked, budget=promise.epsilon).kept
+            and "Warning: more is spent than this budget promises, so it cannot be approved: raise it",
             bare and f"Warning: {bare:,} labels have left without protection; nothing here covers them",
             weakness and f"Warning: {weakness}",
         )

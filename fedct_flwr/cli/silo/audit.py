@@ -16,7 +16,8 @@ from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files import write_atomically
 from fedct_flwr.text.console import progress as bar_of
-from fedct_flwr.text.printable import printable
+from fedct_flwr.text.printable import listed, printable
+from fedct_flwr.types import ConfigError
 
 _REHEARSING: Final = "training on random halves of the records"
 
@@ -37,6 +38,11 @@ def audit(
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder))
+    if others := config.unattacked:
+        raise ConfigError(
+            f"the attack reads class labels alone, and kinds under [policy] has {listed(others)}: no result would be "
+            "about these; rehearse settings with kinds = ['hard'], or rely on limits and promises"
+        )
     study, out = read_study(config.study), Output(as_json=json_)
     progress = partial(bar_of, what=_REHEARSING)
     how = auditing.How(refits, candidates, minutes, seed)

@@ -304,7 +304,7 @@ def privacy(silo: Silo) -> Iterator[CheckFinding]:
     """Promises, and what the ledger says was spent of each; nothing where nothing is promised."""
     for promise in promises_of(silo.config).values():
         budget = f"epsilon {promise.epsilon:g}, delta {promise.delta:g} for {promise.protects} in total"
-        spent = promise.spending(silo.study.name).epsilon
+        spent = promise.spending(silo.study.name).asked
         yield good(f"privacy: {promise.kept_by}, {budget}; {spent:.3g} spent")
 
 

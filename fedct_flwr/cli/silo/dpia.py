@@ -29,7 +29,7 @@ from fedct_flwr.hospital.duplicates import UNNOTICED, find_duplicates
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, spent, verify_log
 from fedct_flwr.text.markdown import template
-from fedct_flwr.text.printable import printable, rounded
+from fedct_flwr.text.printable import listed, printable, rounded
 from fedct_flwr.types import ConfigError
 from fedct_flwr.version import __version__
 
@@ -80,9 +80,8 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
     """All that the template asks for. Raises ConfigError, DataError, LedgerError or RunError."""
     table = table_of(config.data, study)
     records, groups = read_grouped(config.data, study, table=table)
-    entries, units = [*read_entries(config.state)], Units.of(records, groups)
-    found = find_duplicates(records.X, study.public.X, study.schema)
-    sections = Page(config, study, entries, units, found).sections()
+    entries, found = [*read_entries(config.state)], find_duplicates(records.X, study.public.X, study.schema)
+    sections = Page(config, study, entries, Units.of(records, groups, step=10), found).sections()
     sections.pop(_STATED_ELSEWHERE, None)
     # The page to approve stays at the silo; exact numbers of two such pages would tell how many have opted out.
     copies = f"{rounded(found.rounded)} at most rounded" if found.rounded else "none"
@@ -96,13 +95,15 @@ def facts(config: SiloConfig, study: StudyFolder, folder: Path) -> dict[str, Any
         "study": study.name,
         "version": __version__,
         "unit": config.unit,
-        "units": rounded(units.number + _tested_alone(config, study, table)),
+        "units": rounded(num_units(records.size, groups) + _tested_alone(config, study, table)),
         "columns": [column.name for column in study.schema.columns],
         "own": {title: getattr(config.governance, name) for name, title in _OWN.items()},
         "stated": {title: getattr(study.config.governance, name) for name, title in STATED.items()},
         "open": OPEN,
         "accounts": [account for sheet in sheets.values() for account in sheet.accounts],
-        "attacks": attacks_in(folder),
+        # An audit of earlier settings says nothing of these kinds.
+        "attacks": [] if config.unattacked else attacks_in(folder),
+        "unattacked": listed(config.unattacked),
         "opt_out": config.records.opt_out is not None,
         "approval": _approval(entries),
         "spent": spent(entries),

@@ -22,9 +22,9 @@ _LEAVES: Final = (Event.RELEASED, Event.ADDED)
 _LEFT: Final = """\
 These answers left earlier; the log does not say whose records there were then.
 Cannot be taken back: what has left, and what other silos' models and the global model learned from it. A noisy \
-labeler keeps its training, as another one would spend more.
-Until they are trained again, models in {} keep what they learned: take the files model-* and before-* away while the \
-agent stands still, and start a new run without --resume."""
+labeler keeps its training and its paid answers, as others would spend more: it repeats them when asked again.
+Until they are made again, models and answers in {} keep what they learned: take the files model-*, before-*, \
+learner-* and run-* away while the agent stands still, and start a new run without --resume."""
 
 
 def opt_out(
@@ -52,14 +52,18 @@ def opt_out(
     if not affected:
         return
     runs = dict[tuple[str, int], list[LogEntry]]()
+    late = dict[tuple[str, str], int]()
     for entry in read_entries(config.state):
-        if entry.event in _LEAVES and entry.bytes and not entry.reason and _too_late(entry, lines):
+        leaves = entry.event in _LEAVES and entry.bytes and not entry.reason
+        # The same answer to the same question in a later run may be the kept one.
+        if leaves and late.setdefault((entry.request, entry.payload), _too_late(entry, lines)):
             runs.setdefault((entry.study, entry.run), []).append(entry)
     for (name, run), left in runs.items():
         rounds = ", ".join(map(str, dict.fromkeys(entry.round for entry in left if entry.round)))
+        most = max(late[entry.request, entry.payload] for entry in left)
         what = f"{count(len(left), 'message')} with {count(sum(entry.queries for entry in left), 'label')}"
         out.say(f"Study {name}, run {run}{f', rounds {rounds}' if rounds else ''}: {what} left from {left[0].time} to "
-                f"{left[-1].time}, too late for {count(_too_late(left[0], lines), 'id')} of the list.")  # fmt: skip
+                f"{left[-1].time}, too late for {count(most, 'id')} of the list.")  # fmt: skip
     for promise in promises_of(config).values() if runs else ():
         spent = promise.spending(study.name)
         out.say(f"Epsilon spent on study {study.name}, for {promise.protects}: {spent.epsilon:.4g} of {spent.budget:g} "

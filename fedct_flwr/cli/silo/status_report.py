@@ -183,7 +183,7 @@ def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[st
             name,
             {
                 "protection": promise.kept_by,
-                **_budget_of(promise.epsilon, promise.delta, found.epsilon if found else None),
+                **_budget_of(promise.epsilon, promise.delta, found.asked if found else None),
                 **{key: getattr(found, key, None) for key in ("charges", "others", "together")},
             },
         )

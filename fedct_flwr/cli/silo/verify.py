@@ -26,8 +26,10 @@ from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, Refusal, RunError, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply
 from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.sums import ADDED
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
+_MASKED: Final = "its masked parts are logged, and not kept"
 
 
 def verify(
@@ -84,7 +86,10 @@ def verify(
             f"the egress log has no line with the hash {since}: an older copy was put back, or a new log begun, and "
             "what left in between is not in it"
         )
+    summed = sum(entry.kind in ADDED for entry in released)
     what = config.leaving if isinstance(config, SiloConfig) else ""
+    if summed and summed == len(released):
+        what = "numbers"
     with_labels = f" with {what}, {count(labels, what[:-1])}" if what else ""
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
     out.say(f"Left: {count(len(released), 'message')}{with_labels}, {bytes_:,} bytes in all; refused: {refused:,}.")
@@ -92,6 +97,8 @@ def verify(
         whole = sum(reply is not None for reply in replies)
         where = "'fedct silo released'" if with_labels else config.state / FOLDER
         out.say(f"Kept word for word, and as the log says: {whole:,} of {len(replies):,}; see {where}.")
+    if summed:
+        out.say(f"Of these, {count(summed, 'message')} said that an answer is ready for a sum: {_MASKED}.")
     if found:
         out.say(f"The line that was written down is there: line {found:,}.")
     if lines:
@@ -135,9 +142,9 @@ def _line_with(digest: str, path: Path, lines: int) -> int | None:
 def released(folder: Folder = None) -> None:
     """Print the labels that left in this study as CSV: line of the log, run, round, example, label.
 
-    A reply with counts or probabilities has a line for each example and class, with its number; a part of a count of
-    patients has its condition. Exit code 4 if the log
-    is not intact, or if a reply is missing.
+    A reply with counts or probabilities has a line for each example and class, with its number. So has each test score
+    that left, without an example; a part of a count of patients has its condition. Exit code 4 if the log is not
+    intact, or if a reply is missing.
     """
     config = SiloConfig.read_toml(silo_file(folder))
     verdict = _verdict(config, load_public_key(public_key_path(config.egress_key)))
@@ -145,7 +152,7 @@ def released(folder: Folder = None) -> None:
         raise _broken(verdict)
     study = read_study(config.study)
     terms = study.terms
-    table, missing, others = io.StringIO(), 0, 0
+    table, missing, others, summed = io.StringIO(), 0, 0, 0
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["line", "run", "round", "example", "label", "number"])
     for entry in read_entries(config.state):
@@ -160,19 +167,25 @@ def released(folder: Folder = None) -> None:
             missing += bool(entry.request)
             continue
         instruction = decode_instruction(found[1], terms)
-        outcome = decode_reply(found[0], terms, instruction).outcome
+        reply = decode_reply(found[0], terms, instruction)
+        outcome = reply.outcome
         if isinstance(outcome, Refusal):
             continue
+        for name, score in reply.scores._asdict().items() if reply.scores else ():
+            writer.writerow([entry.number, entry.run, entry.round, "", f"test score {name}", score])
         if (asked := instruction.histograms) and asked.where:
             condition = f"{asked.where} by {asked.by}" if asked.by else asked.where
             writer.writerow([entry.number, entry.run, entry.round, "", condition, ""])
             continue
+        summed += entry.kind in ADDED
         for example, label, number in _rows(instruction.query.positions(terms.num_public), outcome, terms):
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])
     echo(table.getvalue(), data=True)
     if others:
         what = f"{count(others, 'message')} with labels of another study or public set"
         Output(to_stderr=True).warn(f"not printed: {what}, which left too; see 'fedct silo verify'")
+    if summed:
+        Output(to_stderr=True).warn(f"not printed: {count(summed, 'message')} of an answer in a sum; {_MASKED}")
     if missing:
         raise _missing(config, missing)
 
