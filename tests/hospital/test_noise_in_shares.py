@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.coordinator import summing
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.privacy.budget import WHOLE_SILO, PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
-from fedct_flwr.secure_sum import votes
 from fedct_flwr.secure_sum.votes import shape_of_votes
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
@@ -63,7 +63,7 @@ def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.n
     terms = next(iter(hospitals.values())).silo.terms
     kind = NOISY_SUMS["counts" if question.votes else "hard"]
     shape = shape_of_votes(kind, question, terms, subject_of(next(iter(hospitals.values())), question))
-    return votes.opened(kind, summed(hospitals, shape).total, question, terms, len(hospitals), HONEST)
+    return summing.opened(kind, summed(hospitals, shape).total, question, terms, len(hospitals), HONEST)
 
 
 def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[str, Hospital]) -> None:
