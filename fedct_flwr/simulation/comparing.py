@@ -11,6 +11,8 @@ Scandinavian Journal of Statistics 6, 1979).
 """
 
 import math
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -128,7 +130,7 @@ _RECORDS: Final = "records"
 _SAME: Final = frozenset({"run-dir", "resume", "baselines", "seed", "study"})
 """Settings that do not make another method of a run."""
 _LONGEST: Final = 40
-"""Characters of a setting that a name shows."""
+"""Characters of a setting that a name shows, unless two names are then the same."""
 
 _Scores: TypeAlias = dict[int, dict[SiloName, float]]
 """Of one method: by seed and silo."""
@@ -250,12 +252,21 @@ def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for run in runs:
         found.setdefault(repr([*_settings(run).items()]), []).append(run)
     every = [_settings(of_group[0]) for of_group in found.values()]
+    keys = dict.fromkeys(key for of in every for key in of)
     # Leave out settings that belong to another algorithm.
-    differing = [key for key in every[0] if len({repr(values[key]) for values in every if key in values}) > 1]
-    names = [
-        ", ".join(f"{key}={cut(str(of[key]), _LONGEST)}" for key in differing if of.get(key, "") != "") for of in every
-    ]
-    return {name or f"run {place}": found[key] for place, (name, key) in enumerate(zip(names, found, strict=True), 1)}
+    differing = [key for key in keys if len({repr(values[key]) for values in every if key in values}) > 1]
+
+    def names(longest: int) -> list[str]:
+        return [
+            ", ".join(f"{key}={cut(str(of[key]), longest)}" for key in differing if of.get(key, "") != "")
+            for of in every
+        ]
+
+    if len({*(named := names(_LONGEST))}) < len(every):
+        named = names(sys.maxsize)
+    often = Counter(named)
+    named = [name if name and often[name] == 1 else f"{name or 'run'} {place}" for place, name in enumerate(named, 1)]
+    return dict(zip(named, found.values(), strict=True))
 
 
 def _settings(run: Run) -> dict[str, Any]:
@@ -263,14 +274,17 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _Scores]:
-    found: dict[str, _Scores] = {}
+    found = {name: _scores(of_group, test, "federated") for name, of_group in runs.items()}
+    learners: dict[str, dict[str, tuple[Any, _Scores]]] = {}
     for name, of_group in runs.items():
-        found[name] = _scores(of_group, test, "federated")
-        if alone := _scores(of_group, test, "local"):
-            learner = f"{ALONE}, {','.join(of_group[0].config.learner)}"
-            # The same learner alone is one method, unless its parameters differ.
-            same = found.setdefault(learner, alone) == alone
-            found[learner if same else f"{ALONE}, {name}"] = alone
+        config = of_group[0].config
+        of_learner = learners.setdefault(",".join(config.learner), {})
+        # The same learner alone is one method, unless its parameters or its scores differ.
+        alone = (config.learner_params, _scores(of_group, test, "local"))
+        if alone[1] and alone not in of_learner.values():
+            of_learner[name] = alone
+    for learner, several in learners.items():
+        found |= {f"{ALONE}, {name if len(several) > 1 else learner}": scores for name, (_, scores) in several.items()}
     return found
 
 
