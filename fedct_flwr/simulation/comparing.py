@@ -33,6 +33,8 @@ from fedct_flwr.text.printable import count, cut
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95
+EQUAL: Final = float(np.finfo(np.float64).eps)
+"""A standard deviation up to which all values are the same."""
 
 
 class Standing(NamedTuple):
@@ -83,7 +85,7 @@ def _compared(differences: np.ndarray, test_per_train: float) -> tuple[float, fl
     number = len(differences)
     spread = float(differences.var(ddof=1)) if number > 1 else 0.0
     # Seeds that all give the same say nothing of chance.
-    if spread <= np.finfo(np.float64).eps ** 2:
+    if spread <= EQUAL**2:
         return math.nan, math.nan, math.nan
     mean, error = float(differences.mean()), math.sqrt((1 / number + test_per_train) * spread)
     reach = float(stats.t.ppf(0.5 + LEVEL / 2, number - 1)) * error

@@ -27,6 +27,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
+from fedct_flwr.simulation.comparing import EQUAL
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
 from fedct_flwr.simulation.silos import divided, is_partition
 from fedct_flwr.simulation.simulate import simulate
@@ -46,7 +47,10 @@ Begin: TypeAlias = Callable[[Path, int, bool], None]
 
 
 class Mean(NamedTuple):
-    """A mean over ``n`` seeds and its standard error; NaN for what cannot be computed. ``ahead``: of them above 0."""
+    """A mean over ``n`` seeds and its standard error; NaN for what cannot be computed. ``ahead``: of them above 0.
+
+    Seeds that all give the same tell no error.
+    """
 
     mean: float
     error: float
@@ -61,7 +65,8 @@ class Mean(NamedTuple):
         Mean(mean=2.0, error=1.0, n=2, ahead=2)
         """
         known = [value for value in values if not math.isnan(value)]
-        error = stdev(known) / math.sqrt(len(known)) if len(known) > 1 else math.nan
+        spread = stdev(known) if len(known) > 1 else 0.0
+        error = spread / math.sqrt(len(known)) if spread > EQUAL else math.nan
         return cls(fmean(known) if known else math.nan, error, len(known), sum(value > 0 for value in known))
 
     @property
@@ -278,19 +283,22 @@ class Repeats(RichRepr):
         if "local" not in self.methods:
             return ""
         if len(self.seeds) == 1:
-            return "one split cannot be told from chance: --repeats 8 runs more"
+            return "one seed cannot be told from chance: --repeats 8 runs more"
         title = find_algorithm(self.first.config).full_title
         words = {"gain": "gain", "loss": "lose", "nothing": "differ by chance alone"}
         parts = []
         for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
             found = self.of_all(test)["gain"]
             if found.word:
-                ahead = f"ahead in {found.ahead} of {found.n} splits"
+                ahead = f"ahead in {found.ahead} of {found.n} seeds"
                 parts.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
+            elif found.n > 1:
+                same = f"all seeds gave the same difference ({shown(found, signed=True)})"
+                parts.append(f"{where} {same}, as with own test files and a learner without chance")
         lost = Counter(row.silo for rows in self.rows for row in rows if row.verdict and row.verdict.word == "lost")
         if lost:
             named = ", ".join(f"{silo} in {times}" for silo, times in lost.most_common())
-            parts.append(f"by an exact test on own records, these lost in some of {len(self.seeds)} splits: {named}")
+            parts.append(f"by an exact test on own records, these lost in some of {len(self.seeds)} seeds: {named}")
         return f"silos with {title}: {'; '.join(parts)}" if parts else ""
 
     def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:

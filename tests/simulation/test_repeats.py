@@ -111,20 +111,22 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_sentence_says_whether_silos_gain(tmp_path: Path) -> None:
     found = repeated(3, run_dir=tmp_path / "r")
+    same = "all seeds gave the same difference (+0.060), as with own test files and a learner without chance"
     for gains, word in (
-        ([0.06, 0.05, 0.07], "gain (+0.060 ±0.006, ahead in 3 of 3 splits)"),
-        ([-0.06, -0.05, -0.07], "lose (-0.060 ±0.006, ahead in 0 of 3 splits)"),
-        ([0.06, -0.05, 0.01], "differ by chance alone (+0.007 ±0.032, ahead in 2 of 3 splits)"),
+        ([0.06, 0.05, 0.07], "they gain (+0.060 ±0.006, ahead in 3 of 3 seeds)"),
+        ([-0.06, -0.05, -0.07], "they lose (-0.060 ±0.006, ahead in 0 of 3 seeds)"),
+        ([0.06, 0.06, 0.06], same),
+        ([0.06, -0.05, 0.01], "they differ by chance alone (+0.007 ±0.032, ahead in 2 of 3 seeds)"),
     ):
         for rows, gain in zip(found.rows, gains, strict=True):
             for row in rows:
                 row.own.update(local=0.7, federated=0.7 + gain)
                 row.pooled.update(row.own)
-        where = f"on all silos' test records they {word}; on their own they {word}"
+        where = f"on all silos' test records {word}; on their own {word}"
         assert found.sentence == f"silos with FedCT (Dawid-Skene): {where}"
     for rows in found.rows[1:]:
         rows[0] = replace(rows[0], verdict=Verdict(-0.2, 1, 15, 0.001))
-    assert found.sentence.endswith("these lost in some of 3 splits: a in 2")
+    assert found.sentence.endswith("these lost in some of 3 seeds: a in 2")
 
 
 def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path) -> None:
