@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -33,8 +34,6 @@ from fedct_flwr.text.printable import count, cut
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95
-EQUAL: Final = float(np.finfo(np.float64).eps)
-"""A standard deviation up to which all values are the same."""
 
 
 class Standing(NamedTuple):
@@ -70,7 +69,10 @@ def ranked(scores: Mapping[str, Sequence[float]], test_per_train: float) -> list
     values = {name: np.asarray(of, dtype=np.float64) for name, of in scores.items()}
     order = sorted(values, key=lambda name: -values[name].mean())
     best = values[order[0]]
-    judged = {name: _compared(values[name] - best, test_per_train) for name in order[1:]}
+    judged = {}
+    for name in order[1:]:
+        differences = (values[name] - best).tolist()
+        judged[name] = over_seeds(fmean(differences), standard_error(differences), len(best), test_per_train)
     adjusted = holm({name: p for name, (*_, p) in judged.items()})
     nan = math.nan
     standings = [Standing(order[0], float(best.mean()), len(best), 0.0, nan, nan, nan)]
@@ -80,16 +82,19 @@ def ranked(scores: Mapping[str, Sequence[float]], test_per_train: float) -> list
     return standings
 
 
-def _compared(differences: np.ndarray, test_per_train: float) -> tuple[float, float, float]:
-    """The 95% interval of a mean difference and its p-value, two-sided."""
-    number = len(differences)
-    spread = float(differences.var(ddof=1)) if number > 1 else 0.0
-    # Seeds that all give the same say nothing of chance.
-    if spread <= EQUAL**2:
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean of values, one for each seed; NaN for one value, and for equal ones, which tell nothing of chance."""
+    spread = stdev(values) if len(values) > 1 else 0.0
+    return spread / math.sqrt(len(values)) if spread > np.finfo(np.float64).eps else math.nan
+
+
+def over_seeds(mean: float, error: float, seeds: int, test_per_train: float) -> tuple[float, float, float]:
+    """The 95% interval of a mean difference and its p-value, two-sided; ``error`` is its ``standard_error``."""
+    if math.isnan(error):
         return math.nan, math.nan, math.nan
-    mean, error = float(differences.mean()), math.sqrt((1 / number + test_per_train) * spread)
-    reach = float(stats.t.ppf(0.5 + LEVEL / 2, number - 1)) * error
-    return mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / error, number - 1))
+    error *= math.sqrt(1 + seeds * test_per_train)
+    reach = float(stats.t.ppf(0.5 + LEVEL / 2, seeds - 1)) * error
+    return mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / error, seeds - 1))
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
@@ -243,7 +248,7 @@ def compared(
         name: [math.fsum(scores[seed][silo] for silo in silos) / len(silos) for seed, silos in common.items()]
         for name, scores in found.items()
     }
-    standings = ranked(means, _test_per_train(everything[0]))
+    standings = ranked(means, test_per_train(everything[0]))
     rounds = {name: sum(len(run.records) for run in of_group) / len(of_group) for name, of_group in runs.items()}
     return Comparison(standings, out, chosen, everything[0].measure, [*common], rounds)
 
@@ -316,7 +321,7 @@ def _of_data(run: Run) -> dict[str, Any]:
     return settings | {"data-dir": "", _RECORDS: records} if records else settings
 
 
-def _test_per_train(run: Run) -> float:
+def test_per_train(run: Run) -> float:
     """Test records per training record, by the data or, if they are gone, by the settings."""
     try:
         silos = run.dataset.silos

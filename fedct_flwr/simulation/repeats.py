@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
@@ -27,7 +27,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
-from fedct_flwr.simulation.comparing import EQUAL
+from fedct_flwr.simulation.comparing import LEVEL, over_seeds, standard_error, test_per_train
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
 from fedct_flwr.simulation.silos import divided, is_partition
 from fedct_flwr.simulation.simulate import simulate
@@ -65,16 +65,8 @@ class Mean(NamedTuple):
         Mean(mean=2.0, error=1.0, n=2, ahead=2)
         """
         known = [value for value in values if not math.isnan(value)]
-        spread = stdev(known) if len(known) > 1 else 0.0
-        error = spread / math.sqrt(len(known)) if spread > EQUAL else math.nan
-        return cls(fmean(known) if known else math.nan, error, len(known), sum(value > 0 for value in known))
-
-    @property
-    def word(self) -> str:
-        """Verdict on a difference, at two standard errors; empty where chance cannot be judged."""
-        if math.isnan(self.error):
-            return ""
-        return "gain" if self.mean > 2 * self.error else "loss" if self.mean < -2 * self.error else "nothing"
+        mean = fmean(known) if known else math.nan
+        return cls(mean, standard_error(known), len(known), sum(value > 0 for value in known))
 
 
 def seeds_in(folder: Path) -> tuple[int, ...]:
@@ -220,6 +212,10 @@ class Repeats(RichRepr):
         return next(iter(self.runs))
 
     @cached_property
+    def _test_per_train(self) -> float:
+        return test_per_train(self.first)
+
+    @cached_property
     def rows(self) -> list[list[SiloScores]]:
         """The scores of each run, in the order of the seeds."""
         return [scores.read(seed_folder(self.path, seed) / scores.FILE) for seed in self.seeds]
@@ -285,13 +281,15 @@ class Repeats(RichRepr):
         if len(self.seeds) == 1:
             return "one seed cannot be told from chance: --repeats 8 runs more"
         title = find_algorithm(self.first.config).full_title
-        words = {"gain": "gain", "loss": "lose", "nothing": "differ by chance alone"}
         parts = []
         for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
             found = self.of_all(test)["gain"]
-            if found.word:
+            *_, p = over_seeds(found.mean, found.error, found.n, self._test_per_train)
+            if not math.isnan(p):
+                better = "they gain" if found.mean > 0 else "they lose"
+                word = better if p < 1 - LEVEL else "the difference may be chance"
                 ahead = f"ahead in {found.ahead} of {found.n} seeds"
-                parts.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
+                parts.append(f"{where} {word} ({shown(found, signed=True)}, {ahead})")
             elif found.n > 1:
                 same = f"all seeds gave the same difference ({shown(found, signed=True)})"
                 parts.append(f"{where} {same}, as with own test files and a learner without chance")
