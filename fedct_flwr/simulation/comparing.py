@@ -6,18 +6,18 @@ Y. Bengio, "Inference for the generalization error", Machine Learning 52, 2003, 
 
     variance of the mean difference = (1 / seeds + test records / training records) * variance over the seeds
 
-All methods are compared with the one of the highest mean, so p-values are adjusted for their number (S. Holm,
-Scandinavian Journal of Statistics 6, 1979).
+All methods are compared with the one of the highest mean. The same seeds choose it, so p-values are adjusted for all
+pairs of methods (S. Holm, Scandinavian Journal of Statistics 6, 1979).
 """
 
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from statistics import fmean, stdev
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -34,13 +34,14 @@ from fedct_flwr.text.printable import count, cut
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Standing(NamedTuple):
     """One method: its mean score over ``seeds``, and how far it is from the best.
 
     ``low`` and ``high`` are the 95% interval of the mean ``difference`` to the best, for this comparison alone. ``p``
-    is adjusted for all comparisons. NaN where chance cannot be judged: a single seed, or seeds that change nothing.
+    is adjusted for all pairs of methods. NaN where chance cannot be judged: one seed, or seeds that change nothing.
     """
 
     name: str
@@ -70,15 +71,16 @@ def ranked(scores: Mapping[str, Sequence[float]], test_per_train: float) -> list
     order = sorted(values, key=lambda name: -values[name].mean())
     best = values[order[0]]
     judged = {}
-    for name in order[1:]:
-        differences = (values[name] - best).tolist()
-        judged[name] = over_seeds(fmean(differences), standard_error(differences), len(best), test_per_train)
-    adjusted = holm({name: p for name, (*_, p) in judged.items()})
+    for pair in combinations(order, 2):
+        differences = (values[pair[1]] - values[pair[0]]).tolist()
+        judged[pair] = over_seeds(fmean(differences), standard_error(differences), len(best), test_per_train)
+    adjusted = holm({pair: p for pair, (*_, p) in judged.items()})
     nan = math.nan
     standings = [Standing(order[0], float(best.mean()), len(best), 0.0, nan, nan, nan)]
-    for name, (low, high, _) in judged.items():
-        mean = float(values[name].mean())
-        standings.append(Standing(name, mean, len(best), mean - standings[0].mean, low, high, adjusted[name]))
+    for name in order[1:]:
+        mean, pair = float(values[name].mean()), (order[0], name)
+        low, high, _ = judged[pair]
+        standings.append(Standing(name, mean, len(best), mean - standings[0].mean, low, high, adjusted[pair]))
     return standings
 
 
@@ -97,7 +99,7 @@ def over_seeds(mean: float, error: float, seeds: int, test_per_train: float) -> 
     return mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / error, seeds - 1))
 
 
-def holm(p: Mapping[str, float]) -> dict[str, float]:
+def holm(p: Mapping[Name, float]) -> dict[Name, float]:
     """p-values adjusted so that the chance of any false difference stays below the level; NaN stays NaN.
 
     >>> {name: round(value, 6) for name, value in holm({"a": 0.01, "b": 0.04, "c": 0.03}).items()}

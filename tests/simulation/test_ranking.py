@@ -59,6 +59,12 @@ def test_holm_is_that_of_the_textbook() -> None:
     assert math.isnan(found["e"])
 
 
+def test_the_best_of_many_equal_methods_is_seldom_better_beyond_chance() -> None:
+    rng = np.random.default_rng(3)
+    several = [ranked({f"m{n}": rng.normal(size=10) for n in range(10)}, 0.0) for _ in range(200)]
+    assert sum(any(each.differs for each in standings) for standings in several) / 200 < 0.06
+
+
 def test_one_seed_or_seeds_that_change_nothing_say_nothing() -> None:
     for scores in ({"a": [0.9], "b": [0.1]}, {"a": [0.9, 0.9, 0.9], "b": [0.1, 0.1, 0.1]}):
         best, other = ranked(scores, 0.25)
