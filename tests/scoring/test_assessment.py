@@ -313,5 +313,18 @@ def test_groups_of_few_events_are_together_and_gaps_are_to_all_others() -> None:
     assert [(each.n, each.events) for each in numbers.groups] == [(120, None), (60, None), (50, None), (10, None)]
 
 
+def test_means_over_other_classes_have_no_gap() -> None:
+    y = np.repeat(labels(0, 1, 2, 0, 1), 30)
+    group = np.repeat(["f", "m"], [90, 60]).tolist()
+    answers = np.where(np.arange(150) % 10 < np.array([9, 9, 3])[y], y, (y + 1) % 3).astype(LABEL_DTYPE)
+    found = subgroups(examples(y), Predicted(answers, np.eye(3)[answers]), group, THREE)
+    assert found.lacking == {"m": [2]}
+    for each in found.groups[1:]:
+        assert {name for name, gap in each.gaps.items() if math.isnan(gap.value)} == {"balanced_accuracy", "auc"}
+    same = subgroups(examples(y), Predicted(answers, np.eye(3)[answers]), ["f", "m"] * 75, THREE)
+    assert same.lacking == {}
+    assert not any(math.isnan(gap.value) for each in same.groups[1:] for gap in each.gaps.values())
+
+
 def _right(y: HardLabels, answers: HardLabels) -> tuple[int, int]:
     return int((y == answers).sum()), len(y)
