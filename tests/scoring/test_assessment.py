@@ -214,6 +214,16 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert all(367 <= times <= 395 for times in held.values()), held
 
 
+@pytest.mark.parametrize("few", [2, 3, 5, 9])
+def test_areas_of_few_of_a_class_hold_the_truth_as_well(few: int) -> None:
+    rng, held, truth = np.random.default_rng(few), 0, norm.cdf(1.2 / np.sqrt(2))
+    y = np.repeat(labels(0, 1), [200, few])
+    for _ in range(200):
+        found = auc(y, shares(norm.cdf(rng.normal(size=len(y)) + 1.2 * y)), 1)
+        held += found.low <= truth <= found.high
+    assert 180 <= held < 200
+
+
 # --- calibration
 
 
