@@ -289,6 +289,20 @@ def test_an_interval_of_the_slope_holds_the_truth_as_often_as_it_says() -> None:
     assert np.mean(hits, axis=0) == pytest.approx([0.95, 1.0], abs=0.035)
 
 
+def test_right_chances_of_a_rare_outcome_are_calibrated() -> None:
+    held = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        stated = 1 / (1 + np.exp(-rng.normal(-7.5, 0.5, 20_000)))
+        happened = rng.random(len(stated)) < stated
+        found, _ = intercept_and_slope(happened, stated)
+        held += found.low <= 0 <= found.high
+        # A forest's have no logarithm.
+        forests = intercept_and_slope(happened, np.where(stated < 4e-4, 0, stated))
+        assert all(math.isfinite(each.value) for each in forests)
+    assert held >= 17
+
+
 def test_calibration_is_unknown_where_nothing_can_be_told() -> None:
     separated = intercept_and_slope(np.array([False, True] * 5), np.array([0.2, 0.8] * 5))
     assert (separated[0].value, math.isnan(separated[1].value)) == (pytest.approx(0), True)
