@@ -382,8 +382,9 @@ def repeat(
     """Simulate with the seeds ``seed`` (0) to ``seed + repeats - 1``, and give means with standard errors.
 
     All else is as in ``simulate``. The runs go to ``seed-0`` and so on below the new folder ``run_dir``, or below a
-    temporary one. ``resume`` is a folder of repeats to go on with: finished runs stay, and ``repeats`` may be larger
-    than it was. ``progress`` may be a function that is told each run as it ends.
+    temporary one. ``resume`` is a folder of repeats to go on with: finished runs stay, other seeds have the settings of
+    the first one where none are given, and ``repeats`` may be larger than it was. ``progress`` may be a function that
+    is told each run as it ends.
 
     Raises what ``simulate`` does, and ConfigError for fewer than two repeats.
     """
@@ -396,12 +397,14 @@ def repeat(
         del arguments["partition"]
     own = None if run_dir or resume else OwnFolder()
     folder = own.path / "repeats" if own else Path(run_dir or resume or "").resolve()
+    first = settings_of(seed_folder(folder, seeds[0])) if resume else None
     if not resume:
         check_new(folder)
 
     def begin(path: Path, seed: int, goes_on: bool) -> None:
-        where: dict[str, Any] = {"resume": path, "packages": packages} if goes_on else {"run_dir": path, "seed": seed}
-        simulate(silos, public, progress=progress if isinstance(progress, bool) else None, **where, **arguments)
+        where: dict[str, Any] = {"resume": path} if goes_on else {"run_dir": path, "seed": seed, "_first": first}
+        bars = progress if isinstance(progress, bool) else None
+        simulate(silos, public, progress=bars, packages=packages, **where, **arguments)
 
     try:
         on_run = progress if callable(progress) else lambda run: None

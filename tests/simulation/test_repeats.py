@@ -69,8 +69,20 @@ def test_what_was_stopped_goes_on_and_what_has_ended_stays(tmp_path: Path) -> No
 
 def test_runs_of_other_settings_are_not_averaged(tmp_path: Path) -> None:
     repeated(2, run_dir=tmp_path / "r")
-    with pytest.raises(RunError, match="num-server-rounds"):
+    with pytest.raises(RunError, match="seed 2: the first seed's run has other settings \\(num-server-rounds\\)"):
         repeated(3, resume=tmp_path / "r", rounds=1)
+    assert not (tmp_path / "r" / "seed-2").exists()
+
+
+def test_other_seeds_have_the_settings_of_the_first(tmp_path: Path) -> None:
+    repeated(2, run_dir=tmp_path / "r", pseudo_weight=0.5)
+    found = repeat(3, *tables(), resume=tmp_path / "r", progress=False)
+    assert [run.config.seed for run in found.runs] == [0, 1, 2]
+    assert {(run.config.learner, run.config.pseudo_weight) for run in found.runs} == {(("naive-bayes",), 0.5)}
+    silos, public = tables()
+    with pytest.raises(RunError, match="other data"):
+        repeat(4, {**silos, "b": silos["a"]}, public, resume=tmp_path / "r", progress=False)
+    assert not (tmp_path / "r" / "seed-3").exists()
 
 
 def test_a_seed_that_fails_is_named_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
