@@ -250,7 +250,7 @@ def compared(
         name: [math.fsum(scores[seed][silo] for silo in silos) / len(silos) for seed, silos in common.items()]
         for name, scores in found.items()
     }
-    standings = ranked(means, test_per_train(everything[0]))
+    standings = ranked(means, overlap(everything[0]))
     rounds = {name: sum(len(run.records) for run in of_group) / len(of_group) for name, of_group in runs.items()}
     return Comparison(standings, out, chosen, everything[0].measure, [*common], rounds)
 
@@ -323,7 +323,7 @@ def _of_data(run: Run) -> dict[str, Any]:
     return settings | {"data-dir": "", _RECORDS: records} if records else settings
 
 
-def test_per_train(run: Run) -> float:
+def overlap(run: Run) -> float:
     """Test records per training record, by the data or, if they are gone, by the settings."""
     try:
         silos = run.dataset.silos

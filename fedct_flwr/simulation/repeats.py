@@ -27,7 +27,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
-from fedct_flwr.simulation.comparing import LEVEL, over_seeds, standard_error, test_per_train
+from fedct_flwr.simulation.comparing import LEVEL, over_seeds, overlap, standard_error
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
 from fedct_flwr.simulation.silos import divided, is_partition
 from fedct_flwr.simulation.simulate import simulate
@@ -212,8 +212,8 @@ class Repeats(RichRepr):
         return next(iter(self.runs))
 
     @cached_property
-    def _test_per_train(self) -> float:
-        return test_per_train(self.first)
+    def _overlap(self) -> float:
+        return overlap(self.first)
 
     @cached_property
     def rows(self) -> list[list[SiloScores]]:
@@ -284,7 +284,7 @@ class Repeats(RichRepr):
         parts = []
         for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
             found = self.of_all(test)["gain"]
-            *_, p = over_seeds(found.mean, found.error, found.n, self._test_per_train)
+            *_, p = over_seeds(found.mean, found.error, found.n, self._overlap)
             if not math.isnan(p):
                 better = "they gain" if found.mean > 0 else "they lose"
                 word = better if p < 1 - LEVEL else "the difference may be chance"
