@@ -85,7 +85,11 @@ def evaluate(
     out, groups = Output(as_json=json_), [plain(asdict(group)) for group in scored.groups]
     rarer = " of the rarer class" if labels.num_classes else ""
     together = f"groups with fewer than {FEW} records{rarer} are together in {OTHERS!r}"
-    note = f"{together}: {listed(scored.small, 3)}" if scored.small else ""
+    notes = [f"{together}: {listed(scored.small, 3)}"] if scored.small else []
+    for name, lacks in scored.lacking.items():
+        names = listed([schema.classes[index] for index in lacks])
+        notes.append(f"{quoted(name)} has no record of {names}: balanced accuracy and AUC are not compared")
+    note = "; ".join(notes)
     known = chances if schema.classes else None
     out.show({"chances": known, "by": by or None, "groups": groups, "note": note}, shown)
     if labels.positive is not None:

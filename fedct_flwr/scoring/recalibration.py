@@ -115,7 +115,7 @@ def _likeliest(logs: _Floats, targets: _Floats, *, fixed: bool) -> list[float]:
 
 
 _SURE: Final = 1e-3
-"""Chances nearer to 0 or 1 than this count as this far away."""
+"""Chances nearer to 0 or 1 than this, or than a tenth of one record, count as this far away: they have a logarithm."""
 _FAR: Final = 30.0
 """A coefficient beyond which there is no maximum: chances separate the classes."""
 _STEPS: Final = 50
@@ -128,7 +128,9 @@ def intercept_and_slope(happened: NDArray[np.bool_], stated: NDArray[np.float64]
     """Of chances ``(n,)``, with Wald's intervals; unknown for one class alone, a slope also for separated classes."""
     if not 0 < happened.sum() < len(happened) or not np.isfinite(stated).all():
         return UNKNOWN, UNKNOWN
-    p = np.clip(stated, _SURE, 1 - _SURE)
+    # All records together thus expect at most a tenth of an event more than stated.
+    nearest = min(_SURE, 0.1 / len(stated))
+    p = np.clip(stated, nearest, 1 - nearest)
     logit, ones = np.log(p / (1 - p)), np.ones((len(p), 1))
     intercept = _last_coefficient(ones, logit, happened)
     both = np.hstack([ones, logit[:, np.newaxis]])

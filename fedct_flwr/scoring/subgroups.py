@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess
-from fedct_flwr.scoring.intervals import Estimate, difference
+from fedct_flwr.scoring.intervals import UNKNOWN, Estimate, difference
 from fedct_flwr.scoring.recalibration import FEW, events
 from fedct_flwr.types import DataError, Examples, HardLabels
 
 OTHERS: Final = "others"
 """The name of all small groups together."""
+OVER_CLASSES: Final = ("balanced_accuracy", "auc")
+"""Means over the classes there are: of other classes they are other measures."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,19 @@ class Group:
 
 
 class Subgroups(NamedTuple):
-    """All records and their groups by name; the ``small`` ones are together."""
+    """All records and their groups by name; the ``small`` ones are together, and some are ``lacking`` classes."""
 
     groups: list[Group]
     small: list[str]
+    lacking: dict[str, list[int]]
 
 
 def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: Labels) -> Subgroups:
     """Assess the predictions of a test set, in all and by the group ``of`` each record ``(n,)``.
 
     Events are records of the positive class, without one those that lack the most frequent class. A group is small by
-    the rarer of two classes, or by all records where a number is predicted. Raises DataError for a group that has the
-    name of the small ones together.
+    the rarer of two classes, or by all records where a number is predicted. Means over classes have no gap where a
+    group and the others have not the same classes. Raises DataError for a group with the name of the small ones.
     """
 
     def rare(y: HardLabels) -> int:
@@ -57,11 +60,17 @@ def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: L
     if small and OTHERS in {*of}.difference(small):
         raise DataError(f"a group is called {OTHERS!r}, as all small groups together are: rename it")
     names[np.isin(names, small)] = OTHERS
-    groups = [Group("", *part(everything))]
+    groups, lacking = [Group("", *part(everything))], {}
     for name in sorted(set(names)):
         (n, count, metrics), rest = part(names == name), part(names != name)[2]
         gaps = (
             {key: difference(one, rest[key]) for key, one in metrics.items() if key in rest} if n < len(names) else {}
         )
+        if labels.num_classes and gaps:
+            own, others = ({*test.y[rows].tolist()} for rows in (names == name, names != name))
+            if own != others:
+                gaps |= dict.fromkeys(gaps.keys() & OVER_CLASSES, UNKNOWN)
+            if others - own:
+                lacking[name] = sorted(others - own)
         groups.append(Group(name, n, count, metrics, gaps))
-    return Subgroups(groups, small)
+    return Subgroups(groups, small, lacking)

@@ -6,15 +6,18 @@ Y. Bengio, "Inference for the generalization error", Machine Learning 52, 2003, 
 
     variance of the mean difference = (1 / seeds + test records / training records) * variance over the seeds
 
-All methods are compared with the one of the highest mean, so p-values are adjusted for their number (S. Holm,
-Scandinavian Journal of Statistics 6, 1979).
+All methods are compared with the one of the highest mean. The same seeds choose it, so p-values are adjusted for all
+pairs of methods (S. Holm, Scandinavian Journal of Statistics 6, 1979).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import combinations, product
+from statistics import fmean, stdev
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -31,13 +34,14 @@ from fedct_flwr.text.printable import count, cut
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 LEVEL: Final = 0.95
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Standing(NamedTuple):
     """One method: its mean score over ``seeds``, and how far it is from the best.
 
     ``low`` and ``high`` are the 95% interval of the mean ``difference`` to the best, for this comparison alone. ``p``
-    is adjusted for all comparisons. NaN where chance cannot be judged: a single seed, or seeds that change nothing.
+    is adjusted for all pairs of methods. NaN where chance cannot be judged: one seed, or seeds that change nothing.
     """
 
     name: str
@@ -66,29 +70,36 @@ def ranked(scores: Mapping[str, Sequence[float]], test_per_train: float) -> list
     values = {name: np.asarray(of, dtype=np.float64) for name, of in scores.items()}
     order = sorted(values, key=lambda name: -values[name].mean())
     best = values[order[0]]
-    judged = {name: _compared(values[name] - best, test_per_train) for name in order[1:]}
-    adjusted = holm({name: p for name, (*_, p) in judged.items()})
+    judged = {}
+    for pair in combinations(order, 2):
+        differences = (values[pair[1]] - values[pair[0]]).tolist()
+        judged[pair] = over_seeds(fmean(differences), standard_error(differences), len(best), test_per_train)
+    adjusted = holm({pair: p for pair, (*_, p) in judged.items()})
     nan = math.nan
     standings = [Standing(order[0], float(best.mean()), len(best), 0.0, nan, nan, nan)]
-    for name, (low, high, _) in judged.items():
-        mean = float(values[name].mean())
-        standings.append(Standing(name, mean, len(best), mean - standings[0].mean, low, high, adjusted[name]))
+    for name in order[1:]:
+        mean, pair = float(values[name].mean()), (order[0], name)
+        low, high, _ = judged[pair]
+        standings.append(Standing(name, mean, len(best), mean - standings[0].mean, low, high, adjusted[pair]))
     return standings
 
 
-def _compared(differences: np.ndarray, test_per_train: float) -> tuple[float, float, float]:
-    """The 95% interval of a mean difference and its p-value, two-sided."""
-    number = len(differences)
-    spread = float(differences.var(ddof=1)) if number > 1 else 0.0
-    # Seeds that all give the same say nothing of chance.
-    if spread <= np.finfo(np.float64).eps ** 2:
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean of values, one for each seed; NaN for one value, and for equal ones, which tell nothing of chance."""
+    spread = stdev(values) if len(values) > 1 else 0.0
+    return spread / math.sqrt(len(values)) if spread > np.finfo(np.float64).eps else math.nan
+
+
+def over_seeds(mean: float, error: float, seeds: int, test_per_train: float) -> tuple[float, float, float]:
+    """The 95% interval of a mean difference and its p-value, two-sided; ``error`` is its ``standard_error``."""
+    if math.isnan(error):
         return math.nan, math.nan, math.nan
-    mean, error = float(differences.mean()), math.sqrt((1 / number + test_per_train) * spread)
-    reach = float(stats.t.ppf(0.5 + LEVEL / 2, number - 1)) * error
-    return mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / error, number - 1))
+    error *= math.sqrt(1 + seeds * test_per_train)
+    reach = float(stats.t.ppf(0.5 + LEVEL / 2, seeds - 1)) * error
+    return mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / error, seeds - 1))
 
 
-def holm(p: Mapping[str, float]) -> dict[str, float]:
+def holm(p: Mapping[Name, float]) -> dict[Name, float]:
     """p-values adjusted so that the chance of any false difference stays below the level; NaN stays NaN.
 
     >>> {name: round(value, 6) for name, value in holm({"a": 0.01, "b": 0.04, "c": 0.03}).items()}
@@ -128,7 +139,7 @@ _RECORDS: Final = "records"
 _SAME: Final = frozenset({"run-dir", "resume", "baselines", "seed", "study"})
 """Settings that do not make another method of a run."""
 _LONGEST: Final = 40
-"""Characters of a setting that a name shows."""
+"""Characters of a setting that a name shows, unless two names are then the same."""
 
 _Scores: TypeAlias = dict[int, dict[SiloName, float]]
 """Of one method: by seed and silo."""
@@ -239,7 +250,7 @@ def compared(
         name: [math.fsum(scores[seed][silo] for silo in silos) / len(silos) for seed, silos in common.items()]
         for name, scores in found.items()
     }
-    standings = ranked(means, _test_per_train(everything[0]))
+    standings = ranked(means, overlap(everything[0]))
     rounds = {name: sum(len(run.records) for run in of_group) / len(of_group) for name, of_group in runs.items()}
     return Comparison(standings, out, chosen, everything[0].measure, [*common], rounds)
 
@@ -250,12 +261,21 @@ def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for run in runs:
         found.setdefault(repr([*_settings(run).items()]), []).append(run)
     every = [_settings(of_group[0]) for of_group in found.values()]
+    keys = dict.fromkeys(key for of in every for key in of)
     # Leave out settings that belong to another algorithm.
-    differing = [key for key in every[0] if len({repr(values[key]) for values in every if key in values}) > 1]
-    names = [
-        ", ".join(f"{key}={cut(str(of[key]), _LONGEST)}" for key in differing if of.get(key, "") != "") for of in every
-    ]
-    return {name or f"run {place}": found[key] for place, (name, key) in enumerate(zip(names, found, strict=True), 1)}
+    differing = [key for key in keys if len({repr(values[key]) for values in every if key in values}) > 1]
+
+    def names(longest: int) -> list[str]:
+        return [
+            ", ".join(f"{key}={cut(str(of[key]), longest)}" for key in differing if of.get(key, "") != "")
+            for of in every
+        ]
+
+    if len({*(named := names(_LONGEST))}) < len(every):
+        named = names(sys.maxsize)
+    often = Counter(named)
+    named = [name if name and often[name] == 1 else f"{name or 'run'} {place}" for place, name in enumerate(named, 1)]
+    return dict(zip(named, found.values(), strict=True))
 
 
 def _settings(run: Run) -> dict[str, Any]:
@@ -263,14 +283,17 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _Scores]:
-    found: dict[str, _Scores] = {}
+    found = {name: _scores(of_group, test, "federated") for name, of_group in runs.items()}
+    learners: dict[str, dict[str, tuple[Any, _Scores]]] = {}
     for name, of_group in runs.items():
-        found[name] = _scores(of_group, test, "federated")
-        if alone := _scores(of_group, test, "local"):
-            learner = f"{ALONE}, {','.join(of_group[0].config.learner)}"
-            # The same learner alone is one method, unless its parameters differ.
-            same = found.setdefault(learner, alone) == alone
-            found[learner if same else f"{ALONE}, {name}"] = alone
+        config = of_group[0].config
+        of_learner = learners.setdefault(",".join(config.learner), {})
+        # The same learner alone is one method, unless its parameters or its scores differ.
+        alone = (config.learner_params, _scores(of_group, test, "local"))
+        if alone[1] and alone not in of_learner.values():
+            of_learner[name] = alone
+    for learner, several in learners.items():
+        found |= {f"{ALONE}, {name if len(several) > 1 else learner}": scores for name, (_, scores) in several.items()}
     return found
 
 
@@ -300,7 +323,7 @@ def _of_data(run: Run) -> dict[str, Any]:
     return settings | {"data-dir": "", _RECORDS: records} if records else settings
 
 
-def _test_per_train(run: Run) -> float:
+def overlap(run: Run) -> float:
     """Test records per training record, by the data or, if they are gone, by the settings."""
     try:
         silos = run.dataset.silos

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
@@ -27,6 +27,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
+from fedct_flwr.simulation.comparing import LEVEL, over_seeds, overlap, standard_error
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
 from fedct_flwr.simulation.silos import divided, is_partition
 from fedct_flwr.simulation.simulate import simulate
@@ -46,7 +47,10 @@ Begin: TypeAlias = Callable[[Path, int, bool], None]
 
 
 class Mean(NamedTuple):
-    """A mean over ``n`` seeds and its standard error; NaN for what cannot be computed. ``ahead``: of them above 0."""
+    """A mean over ``n`` seeds and its standard error; NaN for what cannot be computed. ``ahead``: of them above 0.
+
+    Seeds that all give the same tell no error.
+    """
 
     mean: float
     error: float
@@ -61,15 +65,8 @@ class Mean(NamedTuple):
         Mean(mean=2.0, error=1.0, n=2, ahead=2)
         """
         known = [value for value in values if not math.isnan(value)]
-        error = stdev(known) / math.sqrt(len(known)) if len(known) > 1 else math.nan
-        return cls(fmean(known) if known else math.nan, error, len(known), sum(value > 0 for value in known))
-
-    @property
-    def word(self) -> str:
-        """Verdict on a difference, at two standard errors; empty where chance cannot be judged."""
-        if math.isnan(self.error):
-            return ""
-        return "gain" if self.mean > 2 * self.error else "loss" if self.mean < -2 * self.error else "nothing"
+        mean = fmean(known) if known else math.nan
+        return cls(mean, standard_error(known), len(known), sum(value > 0 for value in known))
 
 
 def seeds_in(folder: Path) -> tuple[int, ...]:
@@ -215,6 +212,10 @@ class Repeats(RichRepr):
         return next(iter(self.runs))
 
     @cached_property
+    def _overlap(self) -> float:
+        return overlap(self.first)
+
+    @cached_property
     def rows(self) -> list[list[SiloScores]]:
         """The scores of each run, in the order of the seeds."""
         return [scores.read(seed_folder(self.path, seed) / scores.FILE) for seed in self.seeds]
@@ -278,19 +279,24 @@ class Repeats(RichRepr):
         if "local" not in self.methods:
             return ""
         if len(self.seeds) == 1:
-            return "one split cannot be told from chance: --repeats 8 runs more"
+            return "one seed cannot be told from chance: --repeats 8 runs more"
         title = find_algorithm(self.first.config).full_title
-        words = {"gain": "gain", "loss": "lose", "nothing": "differ by chance alone"}
         parts = []
         for test, where in {"pooled": "on all silos' test records", "own": "on their own"}.items():
             found = self.of_all(test)["gain"]
-            if found.word:
-                ahead = f"ahead in {found.ahead} of {found.n} splits"
-                parts.append(f"{where} they {words[found.word]} ({shown(found, signed=True)}, {ahead})")
+            *_, p = over_seeds(found.mean, found.error, found.n, self._overlap)
+            if not math.isnan(p):
+                better = "they gain" if found.mean > 0 else "they lose"
+                word = better if p < 1 - LEVEL else "the difference may be chance"
+                ahead = f"ahead in {found.ahead} of {found.n} seeds"
+                parts.append(f"{where} {word} ({shown(found, signed=True)}, {ahead})")
+            elif found.n > 1:
+                same = f"all seeds gave the same difference ({shown(found, signed=True)})"
+                parts.append(f"{where} {same}, as with own test files and a learner without chance")
         lost = Counter(row.silo for rows in self.rows for row in rows if row.verdict and row.verdict.word == "lost")
         if lost:
             named = ", ".join(f"{silo} in {times}" for silo, times in lost.most_common())
-            parts.append(f"by an exact test on own records, these lost in some of {len(self.seeds)} splits: {named}")
+            parts.append(f"by an exact test on own records, these lost in some of {len(self.seeds)} seeds: {named}")
         return f"silos with {title}: {'; '.join(parts)}" if parts else ""
 
     def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
@@ -376,8 +382,9 @@ def repeat(
     """Simulate with the seeds ``seed`` (0) to ``seed + repeats - 1``, and give means with standard errors.
 
     All else is as in ``simulate``. The runs go to ``seed-0`` and so on below the new folder ``run_dir``, or below a
-    temporary one. ``resume`` is a folder of repeats to go on with: finished runs stay, and ``repeats`` may be larger
-    than it was. ``progress`` may be a function that is told each run as it ends.
+    temporary one. ``resume`` is a folder of repeats to go on with: finished runs stay, other seeds have the settings of
+    the first one where none are given, and ``repeats`` may be larger than it was. ``progress`` may be a function that
+    is told each run as it ends.
 
     Raises what ``simulate`` does, and ConfigError for fewer than two repeats.
     """
@@ -390,12 +397,14 @@ def repeat(
         del arguments["partition"]
     own = None if run_dir or resume else OwnFolder()
     folder = own.path / "repeats" if own else Path(run_dir or resume or "").resolve()
+    first = settings_of(seed_folder(folder, seeds[0])) if resume else None
     if not resume:
         check_new(folder)
 
     def begin(path: Path, seed: int, goes_on: bool) -> None:
-        where: dict[str, Any] = {"resume": path, "packages": packages} if goes_on else {"run_dir": path, "seed": seed}
-        simulate(silos, public, progress=progress if isinstance(progress, bool) else None, **where, **arguments)
+        where: dict[str, Any] = {"resume": path} if goes_on else {"run_dir": path, "seed": seed, "_first": first}
+        bars = progress if isinstance(progress, bool) else None
+        simulate(silos, public, progress=bars, packages=packages, **where, **arguments)
 
     try:
         on_run = progress if callable(progress) else lambda run: None

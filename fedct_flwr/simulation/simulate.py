@@ -59,6 +59,7 @@ def simulate(
     resume: Path | str | None = None,
     packages: Collection[str] = (),
     progress: bool | Callable[[Mapping[str, Any]], None] | None = None,
+    _first: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Run:
     """Run a federation on this machine, and score it against every silo alone and all data in one place.
@@ -104,7 +105,9 @@ def simulate(
     label, of_times = _of_times(label, time, event, algorithm, settings)
     settings = {key: value for key, value in settings.items() if key not in of_times}
     begun = _begun(resume, run_dir)
-    if silos is None and begun is None:
+    # Another seed of repeated runs has the settings of the first one.
+    before = _first if begun is None else begun
+    if silos is None and before is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
     if is_partition(split := settings.get("partition")):
         silos, public, label = divided(silos, public, label, group, split, seed or 0)
@@ -112,7 +115,7 @@ def simulate(
     data = Data({}) if silos is None else data_of(silos, public, label, tests)
     named = of_times | _settings(settings, rounds=rounds, seed=seed, group=group or None)
     given = named | _of_algorithm(algorithm, settings)
-    chosen = _with_data({**(begun or {}), "resume": begun is not None}, data) | given
+    chosen = {**_with_data(before, data), "resume": begun is not None} | given
     of_learner, held = _of_learner(learner, chosen, settings)
     chosen, given = chosen | of_learner, given | of_learner
     if held and engine == "flower":
@@ -125,8 +128,12 @@ def simulate(
     own = None if run_dir or resume else OwnFolder()
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
-        trusted = None if begun is None else {*packages, *map(package, named_in(given))}
+        trusted = None if before is None else {*packages, *map(package, named_in(given))}
         simulation = Simulation.checked(chosen, path, named=[*named], begun=begun, packages=trusted)
+        if _first and begun is None:
+            settled = simulation.config.to_flower()
+            if changed := sorted(key for key, value in _first.items() if settled.get(key) != value):
+                raise RunError(f"the first seed's run has other settings ({', '.join(changed)}): leave these out")
         for note in simulation.notes():
             warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
@@ -252,14 +259,13 @@ def _of_learner(
     return learners_of(learner, silos)
 
 
-def _with_data(begun: Mapping[str, Any], data: Data) -> dict[str, Any]:
-    """Settings with these data. A resumed run keeps its study's name. Raises RunError where its tables were others."""
-    if not begun["resume"]:
-        return {**data.settings, **begun}
-    was = begun.get("data-dir")
-    if data.tables and (begun.get("data"), was) != (MEMORY, data.tables.digest):
+def _with_data(before: Mapping[str, Any] | None, data: Data) -> dict[str, Any]:
+    """Settings with these data. Runs that go on keep their study's name. Raises RunError where tables were others."""
+    if before is None:
+        return data.settings
+    if data.tables and (before.get("data"), before.get("data-dir")) != (MEMORY, data.tables.digest):
         raise RunError("cannot resume the run with other data: hand it the very tables that it began with")
-    return {**begun, **{key: value for key, value in data.settings.items() if key != "study"}}
+    return {**before, **{key: value for key, value in data.settings.items() if key != "study"}}
 
 
 def _begun(resume: Path | str | None, run_dir: Path | str | None) -> dict[str, Any] | None:

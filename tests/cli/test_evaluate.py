@@ -72,6 +72,9 @@ def test_scores_by_group_and_gaps(fedct: Fedct, model: Path, tmp_path: Path) -> 
     said = fedct("evaluate", table, "--model", model, "--by", "ward")
     assert "groups with fewer than 10 records of the rarer class are together in 'others': 'a'" in said.out
     assert "ranks, not chances" in said.out
+    patients(sex=np.where(patients().label == "ill", "f", patients().sex)).to_csv(table, index=False)
+    said = fedct("evaluate", table, "--model", model, "--by", "sex")
+    assert "'others' has no record of 'ill': balanced accuracy and AUC are not compared" in said.out
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_it_goes_on_with_more_seeds(fedct: Fedct, here: Path) -> None:
 def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path) -> None:
     outcome = fedct("simulate", "--learner", "naive-bayes")
     assert outcome.code == 0, outcome
-    assert "on all silos' test records they gain" in outcome.out
+    assert "silos with FedCT (Dawid-Skene): on all silos' test records " in outcome.out
     (folder,) = (here / "runs").iterdir()
     assert sorted(path.name for path in folder.glob("seed-*")) == [f"seed-{seed}" for seed in range(8)]
     page = (folder / "report.html").read_text("utf-8")

@@ -214,6 +214,16 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert all(367 <= times <= 395 for times in held.values()), held
 
 
+@pytest.mark.parametrize("few", [2, 3, 5, 9])
+def test_areas_of_few_of_a_class_hold_the_truth_as_well(few: int) -> None:
+    rng, held, truth = np.random.default_rng(few), 0, norm.cdf(1.2 / np.sqrt(2))
+    y = np.repeat(labels(0, 1), [200, few])
+    for _ in range(200):
+        found = auc(y, shares(norm.cdf(rng.normal(size=len(y)) + 1.2 * y)), 1)
+        held += found.low <= truth <= found.high
+    assert 180 <= held < 200
+
+
 # --- calibration
 
 
@@ -279,6 +289,20 @@ def test_an_interval_of_the_slope_holds_the_truth_as_often_as_it_says() -> None:
     assert np.mean(hits, axis=0) == pytest.approx([0.95, 1.0], abs=0.035)
 
 
+def test_right_chances_of_a_rare_outcome_are_calibrated() -> None:
+    held = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        stated = 1 / (1 + np.exp(-rng.normal(-7.5, 0.5, 20_000)))
+        happened = rng.random(len(stated)) < stated
+        found, _ = intercept_and_slope(happened, stated)
+        held += found.low <= 0 <= found.high
+        # A forest's have no logarithm.
+        forests = intercept_and_slope(happened, np.where(stated < 4e-4, 0, stated))
+        assert all(math.isfinite(each.value) for each in forests)
+    assert held >= 17
+
+
 def test_calibration_is_unknown_where_nothing_can_be_told() -> None:
     separated = intercept_and_slope(np.array([False, True] * 5), np.array([0.2, 0.8] * 5))
     assert (separated[0].value, math.isnan(separated[1].value)) == (pytest.approx(0), True)
@@ -311,6 +335,19 @@ def test_groups_of_few_events_are_together_and_gaps_are_to_all_others() -> None:
     assert [each.gaps for each in alone.groups] == [{}, {}]
     numbers = subgroups(Examples(np.zeros((120, 1)), p[:, 0]), Predicted(p[:, 0], None), group, QUANTITY)
     assert [(each.n, each.events) for each in numbers.groups] == [(120, None), (60, None), (50, None), (10, None)]
+
+
+def test_means_over_other_classes_have_no_gap() -> None:
+    y = np.repeat(labels(0, 1, 2, 0, 1), 30)
+    group = np.repeat(["f", "m"], [90, 60]).tolist()
+    answers = np.where(np.arange(150) % 10 < np.array([9, 9, 3])[y], y, (y + 1) % 3).astype(LABEL_DTYPE)
+    found = subgroups(examples(y), Predicted(answers, np.eye(3)[answers]), group, THREE)
+    assert found.lacking == {"m": [2]}
+    for each in found.groups[1:]:
+        assert {name for name, gap in each.gaps.items() if math.isnan(gap.value)} == {"balanced_accuracy", "auc"}
+    same = subgroups(examples(y), Predicted(answers, np.eye(3)[answers]), ["f", "m"] * 75, THREE)
+    assert same.lacking == {}
+    assert not any(math.isnan(gap.value) for each in same.groups[1:] for gap in each.gaps.values())
 
 
 def _right(y: HardLabels, answers: HardLabels) -> tuple[int, int]:

@@ -1,12 +1,17 @@
 """Which differences mean something: the tests and their corrections."""
 
 import math
+from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fedct_flwr.simulation.comparing import holm, ranked, verdict
+from fedct_flwr import simulate
+from fedct_flwr.simulation.comparing import compared, groups_of, holm, ranked, verdict
+from tests.simulation.test_repeats import tables
 
 
 def test_without_test_records_it_is_the_paired_t_test() -> None:
@@ -54,6 +59,12 @@ def test_holm_is_that_of_the_textbook() -> None:
     assert math.isnan(found["e"])
 
 
+def test_the_best_of_many_equal_methods_is_seldom_better_beyond_chance() -> None:
+    rng = np.random.default_rng(3)
+    several = [ranked({f"m{n}": rng.normal(size=10) for n in range(10)}, 0.0) for _ in range(200)]
+    assert sum(any(each.differs for each in standings) for standings in several) / 200 < 0.06
+
+
 def test_one_seed_or_seeds_that_change_nothing_say_nothing() -> None:
     for scores in ({"a": [0.9], "b": [0.1]}, {"a": [0.9, 0.9, 0.9], "b": [0.1, 0.1, 0.1]}):
         best, other = ranked(scores, 0.25)
@@ -72,3 +83,35 @@ def test_a_clear_difference_is_found_among_many() -> None:
     assert verdict(ranked({"a": scores["m0"], "bad": scores["bad"]}, 0.25)).startswith("a is better than all")
     assert verdict(ranked({"a": scores["m0"], "b": scores["m1"]}, 0.25)).startswith("no difference")
     assert "only one" in verdict(ranked({"a": [1.0, 0.5]}, 0.25))
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        (
+            [{"algorithm": "a"}, {"algorithm": "q", "quorum": 0.6}, {"algorithm": "q", "quorum": 0.9}],
+            {"algorithm=a", "algorithm=q, quorum=0.6", "algorithm=q, quorum=0.9"},
+        ),
+        ([{"learner": "m" * 40 + end} for end in "ab"], {f"learner={'m' * 40}{end}" for end in "ab"}),
+        ([{"algorithm": "a"}, {"algorithm": "a", "quorum": 0.6}], {"run 1", "run 2"}),
+    ],
+)
+def test_no_group_of_runs_is_lost_in_any_order(settings: list[dict[str, Any]], names: set[str]) -> None:
+    for order in permutations(settings):
+        runs: list[Any] = [SimpleNamespace(config=SimpleNamespace(to_flower=lambda of=of: of)) for of in order]
+        found = groups_of(runs)
+        assert found.keys() == names
+        assert sorted(map(id, (run for group in found.values() for run in group))) == sorted(map(id, runs))
+
+
+def test_learners_alone_are_named_by_their_parameters_where_these_differ() -> None:
+    settings: dict[str, Any] = {"learner": "decision-tree", "rounds": 1, "progress": False}
+    runs = [
+        simulate(*tables(), learner_params={"max_depth": depth}, algorithm=algorithm, **settings)
+        for depth in (1, 4)
+        for algorithm in ("fedct", "fedct-dawid-skene")
+    ]
+    alone = [each.name for each in compared(groups_of(runs)).standings if each.name.startswith("alone")]
+    assert [sum(f'"max_depth": {depth}' in name for name in alone) for depth in (1, 4)] == [1, 1]
+    found = [each.name for each in compared(groups_of(runs[:2])).standings if each.name.startswith("alone")]
+    assert found == ["alone, decision-tree"]

@@ -69,8 +69,20 @@ def test_what_was_stopped_goes_on_and_what_has_ended_stays(tmp_path: Path) -> No
 
 def test_runs_of_other_settings_are_not_averaged(tmp_path: Path) -> None:
     repeated(2, run_dir=tmp_path / "r")
-    with pytest.raises(RunError, match="num-server-rounds"):
+    with pytest.raises(RunError, match="seed 2: the first seed's run has other settings \\(num-server-rounds\\)"):
         repeated(3, resume=tmp_path / "r", rounds=1)
+    assert not (tmp_path / "r" / "seed-2").exists()
+
+
+def test_other_seeds_have_the_settings_of_the_first(tmp_path: Path) -> None:
+    repeated(2, run_dir=tmp_path / "r", pseudo_weight=0.5)
+    found = repeat(3, *tables(), resume=tmp_path / "r", progress=False)
+    assert [run.config.seed for run in found.runs] == [0, 1, 2]
+    assert {(run.config.learner, run.config.pseudo_weight) for run in found.runs} == {(("naive-bayes",), 0.5)}
+    silos, public = tables()
+    with pytest.raises(RunError, match="other data"):
+        repeat(4, {**silos, "b": silos["a"]}, public, resume=tmp_path / "r", progress=False)
+    assert not (tmp_path / "r" / "seed-3").exists()
 
 
 def test_a_seed_that_fails_is_named_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,20 +123,24 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_sentence_says_whether_silos_gain(tmp_path: Path) -> None:
     found = repeated(3, run_dir=tmp_path / "r")
+    same = "all seeds gave the same difference (+0.060), as with own test files and a learner without chance"
     for gains, word in (
-        ([0.06, 0.05, 0.07], "gain (+0.060 ±0.006, ahead in 3 of 3 splits)"),
-        ([-0.06, -0.05, -0.07], "lose (-0.060 ±0.006, ahead in 0 of 3 splits)"),
-        ([0.06, -0.05, 0.01], "differ by chance alone (+0.007 ±0.032, ahead in 2 of 3 splits)"),
+        ([0.06, 0.05, 0.07], "they gain (+0.060 ±0.006, ahead in 3 of 3 seeds)"),
+        ([-0.06, -0.05, -0.07], "they lose (-0.060 ±0.006, ahead in 0 of 3 seeds)"),
+        ([0.06, 0.06, 0.06], same),
+        # More than two standard errors, of too few seeds.
+        ([0.06, 0.02, 0.04], "the difference may be chance (+0.040 ±0.012, ahead in 3 of 3 seeds)"),
+        ([0.06, -0.05, 0.01], "the difference may be chance (+0.007 ±0.032, ahead in 2 of 3 seeds)"),
     ):
         for rows, gain in zip(found.rows, gains, strict=True):
             for row in rows:
                 row.own.update(local=0.7, federated=0.7 + gain)
                 row.pooled.update(row.own)
-        where = f"on all silos' test records they {word}; on their own they {word}"
+        where = f"on all silos' test records {word}; on their own {word}"
         assert found.sentence == f"silos with FedCT (Dawid-Skene): {where}"
     for rows in found.rows[1:]:
         rows[0] = replace(rows[0], verdict=Verdict(-0.2, 1, 15, 0.001))
-    assert found.sentence.endswith("these lost in some of 3 splits: a in 2")
+    assert found.sentence.endswith("these lost in some of 3 seeds: a in 2")
 
 
 def test_the_table_has_the_worst_silo_and_ends_with_enough_splits(tmp_path: Path) -> None:
