@@ -2,7 +2,7 @@
 
 Each silo compares models that have learned the consensus labels with one that has not, out of fold on its own records.
 Labels count in full where the model does not look worse by more than a standard error and a margin, else in the first
-of two other ways for which that holds: those of foreign examples alone, or all of them a little. To choose what looks
+of two other ways for which that holds: all of them a little, or those of foreign examples alone. To choose what looks
 best would throw away most of the gain where records are few (``python -m benchmarks ablation``). A silo of one class
 has no model to go back to, and learns at the small weight at least. A decision stays while hardly any label has changed
 since.
@@ -233,11 +233,11 @@ class Safeguard(Deciding):
 
     def _ways(self, learner: Learner, public: Features, targets: HardLabels) -> Iterator[Trust]:
         """How labels may count; nothing is asked about foreign examples before all labels have done harm."""
-        full, little = WAYS
-        yield full
-        if isinstance(learner, Lightening) and (targets[self._is_foreign(learner, public)] != ABSTAIN).any():
-            yield full._replace(foreign=True)
-        yield little
+        yield from WAYS
+        if not (self._own.know_classes and isinstance(learner, Lightening)):
+            return
+        if (targets[self._is_foreign(learner, public)] != ABSTAIN).any():
+            yield Trust(FULL, foreign=True)
 
     def _is_foreign(self, learner: Lightening, public: Features) -> NDArray[np.bool_]:
         """Which public examples are unlike own records ``(num_public,)``; asked once."""
