@@ -83,7 +83,7 @@ TABLES: Final = {
             Grid("share of the real set's gain", [Column(name, "", _share(name)) for name in [*SETS][1:]]),
             Grid("gain on own tests", [Column(name, f"{name}: gain_own") for name in SETS]),
         ],
-        10,
+        4,
         fast_rows=[f"heart-disease, {learner}" for learner in LEARNERS[:2]],
         settings={"rows": 2000, "at-most": LITTLE_NOISE},
         # Noise of large epsilons takes seconds to find.
