@@ -257,7 +257,6 @@ Function: TypeAlias = Callable[[NDArray[np.int64]], Any]
 Silos are in the order of ``Run.silos``; one that is absent from a round abstains.
 """
 
-
 _SILOS: Final = "silos"
 
 
@@ -317,7 +316,7 @@ def _digest(asked: Function) -> str:
 
     try:
         return str(joblib.hash(parts(asked)))[:8]
-    except Exception:  # an object that cannot be pickled may raise anything, and is like no other
+    except Exception:  # an object that cannot be pickled may raise anything: it is a rule of its own
         return f"{id(asked):x}"
 
 

@@ -160,7 +160,7 @@ class Method:
 
 
 OWN: Final = "fedct-own-"
-"""The begin of the names of rules that are functions."""
+"""Prefix of the names of rules that are functions."""
 
 
 def methods() -> MutableMapping[str, type[Method]]:

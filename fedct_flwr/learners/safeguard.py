@@ -135,8 +135,8 @@ class Deciding:
 def foreign(both: Any, own: int, seed: int) -> NDArray[np.bool_]:
     """Which public examples ``(n - own,)`` are foreign, out of bag.
 
-    ``both`` ``(n, ...)`` begins with the ``own`` records. None is foreign where silo and public set are alike, or where
-    trees cannot learn the examples, such as text.
+    ``both`` ``(n, ...)`` begins with the ``own`` records. No example is foreign where silo and public set are alike, or
+    where trees cannot learn the examples, such as text.
     """
     from sklearn.ensemble import RandomForestClassifier  # takes a while, and most labels do no harm
 

@@ -122,8 +122,8 @@ class Spending:
     ``epsilon``. From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were
     charged for the same records, and ``together`` what all of them and this one have spent, at that delta; ``draws``
     has the noise of all charges in words, with the numbers that ``epsilon`` follows from. ``asked`` is the epsilon
-    spent at the delta of ``silo.toml``, which may not be approved yet. ``bounded`` is a clause
-    on the budget over all studies.
+    spent at the delta of ``silo.toml``, which may not be approved yet. ``bounded`` is a clause on the budget over all
+    studies.
     """
 
     whom: str

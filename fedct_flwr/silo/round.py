@@ -225,7 +225,7 @@ class KeptAnswers:
         return self._state.names(_RUN)[:1] == [_name(run_id)]
 
     def elsewhere(self, digest: bytes, made_by: bytes) -> tuple[int, Answered] | None:
-        """The run in which the very same question was the last one, by the same, and its answer."""
+        """The run whose last question was this one, with the answer that the same settings and records gave."""
         for name in self._state.names(_RUN):
             header = self._state.get(name, _HEADER.size)
             if header and len(header) == _HEADER.size and header.startswith(digest + made_by):

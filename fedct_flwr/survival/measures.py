@@ -124,8 +124,8 @@ def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: flo
 
     Records censored before the horizon stand for nothing themselves; the others weigh as much more (E. Graf et al.,
     Statistics in Medicine 18, 1999; H. Uno et al., JASA 102, 2007). A record censored at the horizon had no event by
-    then. ``calibration`` is Kaplan and Meier's share with
-    the event minus the mean stated chance: 0 where chances are true.
+    then. ``calibration`` is Kaplan and Meier's share with the event minus the mean stated chance: 0 where chances are
+    true.
     """
     censoring = kaplan_meier(times, censoring=True)
     had = times.event & (times.time <= horizon)
