@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedct_flwr.config.learner import LearnerSettings
     from fedct_flwr.datasets.federated import PublicSet
     from fedct_flwr.learners.safeguard import Safeguard, SoftSafeguard
-    from fedct_flwr.silo.site import SiloContext
+    from fedct_flwr.silo.context import SiloContext
 
 _TRIAL: Final = 50
 """Steps, rounded up to rounds, after which a network shows what the consensus does to it."""

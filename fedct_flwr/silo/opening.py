@@ -12,7 +12,7 @@ from flwr.app import Context
 
 from fedct_flwr import silo
 from fedct_flwr.config.run import NodeConfig, RunConfig
-from fedct_flwr.silo.site import SiloContext
+from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.types import ConfigError, SiloName
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from fedct_flwr.learners.base import Choosing, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.silo.answers import Question, answer, safeguard_of
+from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.judgment import STORED, Judge, Judgment
-from fedct_flwr.silo.site import WRITING, SiloContext, set_back
+from fedct_flwr.silo.site import WRITING, set_back
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, TrainingError, Votes
 

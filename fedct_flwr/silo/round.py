@@ -19,8 +19,9 @@ from fedct_flwr.wire.kinds import NOTHING
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from fedct_flwr.labelers.labeler import Asked
+    from fedct_flwr.silo.context import SiloContext
     from fedct_flwr.silo.release import Release
-    from fedct_flwr.silo.site import LocalState, SiloContext, Site
+    from fedct_flwr.silo.site import LocalState, Site
 
 _NO_VOTES: Final[HardLabels] = np.zeros(0, dtype=LABEL_DTYPE)
 """Votes of a personal model that has no part in an answer."""

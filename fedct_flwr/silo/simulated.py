@@ -14,7 +14,8 @@ from fedct_flwr.learners.base import MEETING, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, SiloContext, Site, release_by
+from fedct_flwr.silo.context import SiloContext, release_by
+from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, Site
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
