@@ -7,7 +7,6 @@ learning", arXiv:2310.05696. ``LabelSharing.rounds`` is its Algorithm 1.
 {'algorithm': 'fedct-qualified', 'secure': False, 'min-summands': 0, 'may-collude': 1, 'quorum': 0.8}
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +32,7 @@ from fedct_flwr.consensus.counting import (
     plurality,
     qualified,
 )
-from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, Algorithm, SiloCount
+from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, SiloCount, VoteSharing
 from fedct_flwr.types import ABSTAIN, FEWEST_SILOS, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
 from fedct_flwr.wire.kinds import HARD, Kind
 
@@ -42,31 +41,21 @@ if TYPE_CHECKING:
 
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.coordinator.cotraining import CoTraining
-    from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.learners.base import Learner
-    from fedct_flwr.privacy.budget import Spending
     from fedct_flwr.runs.run_folder import Checkpoint
 
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(frozen=True)
-class LabelSharing(Algorithm):
+class LabelSharing(VoteSharing):
     """An algorithm states its kind, its consensus, and what else it needs, as class variables and by methods."""
 
     kind: ClassVar[Kind] = HARD
     used: ClassVar[Uses] = CO_TRAINING
     predicts_quantities: ClassVar[bool] = False
-
-    @abstractmethod
-    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
-        """Rule from votes to labels; 0 classes: a quantity.
-
-        ``decide`` adds the noise of an algorithm that has any. Such a rule must decide by it: without, epsilon would be
-        charged and no noise added.
-        """
 
     def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
         """Algorithm 1 of FedCT (arXiv:2310.05696) at the server; comments have the paper's lines.
@@ -89,11 +78,6 @@ class LabelSharing(Algorithm):
             labels, state = heard.decided(rule, labels, state)
             yield silos.note(heard, labels, state)
 
-    @property
-    def learning(self) -> "Learning":
-        """Training with other silos' probabilities, where silos share them."""
-        return coordinator.Learning()
-
     def check(self, config: "RunConfig", dataset: "FederatedDataset | None") -> None:
         """Raise ConfigError for a learner that cannot be made, or for noise that cannot keep the promise."""
         learners = coordinator.learners_of(config, dataset)
@@ -107,10 +91,6 @@ class LabelSharing(Algorithm):
         """
         coordinator.check_learners(self.kind, learners)
         coordinator.check_protection(config, dataset)
-
-    def spent_at_silos(self, config: "RunConfig", dataset: "FederatedDataset | None") -> "Spending | None":
-        """Cost for each record of the silos' own noise on their students' votes, if they add any."""
-        return None
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""

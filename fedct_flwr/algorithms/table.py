@@ -3,26 +3,13 @@
 To add one, write its file, here or among the baselines, and name it below.
 """
 
-from collections import UserDict
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from fedct_flwr.algorithms.fedct import DawidSkene
-
-
-class _Lazy(UserDict[str, Any]):
-    """Classes by name, of which each may stand there as the path that it is imported by."""
-
-    def __getitem__(self, name: str) -> Any:
-        found = super().__getitem__(name)
-        if isinstance(found, str):
-            module, _, kind = found.rpartition(".")
-            found = self[name] = getattr(import_module(f"fedct_flwr.{module}"), kind)
-        return found
-
+from fedct_flwr.config.method import Methods
 
 # In the order in which an error lists them.
-ALGORITHMS: Final = _Lazy(
+ALGORITHMS: Final = Methods(
     {
         "draw": "algorithms.draw.DrawnSet",
         "count": "algorithms.count.CountedPatients",

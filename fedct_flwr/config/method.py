@@ -3,6 +3,7 @@
 ``config`` names no algorithm. ``algorithms/table.py`` does, each with its class, which is imported on use.
 """
 
+from collections import UserDict
 from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
@@ -163,8 +164,19 @@ OWN: Final = "fedct-own-"
 """Prefix of the names of rules that are functions."""
 
 
+class Methods(UserDict[str, Any]):
+    """Algorithms by name, each a class or the path that it is imported by when its name is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if isinstance(found, str):
+            module, _, kind = found.rpartition(".")
+            found = self[name] = getattr(import_module(f"fedct_flwr.{module}"), kind)
+        return found
+
+
 def methods() -> MutableMapping[str, type[Method]]:
-    """All algorithms by name. A name that is asked for is imported, and all by ``values()``."""
+    """All algorithms by name; ``values()`` imports them all."""
     found: MutableMapping[str, type[Method]] = import_module(_TABLE).ALGORITHMS
     return found
 

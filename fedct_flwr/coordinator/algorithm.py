@@ -1,24 +1,29 @@
 """The coordinator's interface of an algorithm."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, cast
 
 from pydantic import Field
 
-from fedct_flwr import privacy
+from fedct_flwr import coordinator, privacy
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
+from fedct_flwr.consensus.counting import Consensus, Decide, plurality
 from fedct_flwr.wire.kinds import Kind
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
     from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.coordinator.cotraining import CoTraining
+    from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
-    from fedct_flwr.runs.run_folder import RunFolder
+    from fedct_flwr.privacy.budget import Spending
+    from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
     from fedct_flwr.types import SiloName
 
 
@@ -62,6 +67,33 @@ class Algorithm(Method):
 
         weakness = privacy.weak_delta(config.delta, num_silos, privacy.PrivacyUnit.SILO)
         return [weakness] if weakness else []
+
+
+class VoteSharing(Algorithm):
+    """An algorithm in which silos share votes: what ``run_label_rounds`` needs of it."""
+
+    kind: ClassVar[Kind]
+
+    @abstractmethod
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Rule from votes to labels; 0 classes: a quantity.
+
+        ``decide`` adds the noise of an algorithm that has any. Such a rule must decide by it: without, epsilon would be
+        charged and no noise added.
+        """
+
+    @abstractmethod
+    def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
+        """Ask the silos and decide, from the round after ``begun`` to ``last``; yields after each round."""
+
+    @property
+    def learning(self) -> "Learning":
+        """Training with other silos' probabilities, where silos share them."""
+        return coordinator.Learning()
+
+    def spent_at_silos(self, config: "RunConfig", dataset: "FederatedDataset | None") -> "Spending | None":
+        """Cost for each record of the silos' own noise on their students' votes, if they add any."""
+        return None
 
 
 ASKING: Final[Uses] = uses("query-size", "student", "student-params")

@@ -15,16 +15,16 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
 if TYPE_CHECKING:
-    from fedct_flwr.algorithms.fedct import LabelSharing
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.consensus.counting import Consensus
+    from fedct_flwr.coordinator.algorithm import VoteSharing
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.privacy.budget import Spending
     from fedct_flwr.wire.kinds import Kind
 
 
-def run_label_rounds(method: "LabelSharing", study: "Study", grid: Grid) -> dict[str, Any]:
+def run_label_rounds(method: "VoteSharing", study: "Study", grid: Grid) -> dict[str, Any]:
     """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
     config, terms, checkpoint = study.config, study.terms, study.checkpoint
     # A refitted learner gives the same labels for the same targets. One that trains on may still change them, and needs
@@ -81,7 +81,7 @@ def run_label_rounds(method: "LabelSharing", study: "Study", grid: Grid) -> dict
     return facts | coordinator.add_global_model(study, targets, method.title, promise)
 
 
-def _consensus(method: "LabelSharing", study: "Study") -> tuple["Consensus", "Spending | None", float]:
+def _consensus(method: "VoteSharing", study: "Study") -> tuple["Consensus", "Spending | None", float]:
     """The algorithm's, with the coordinator's noise if it adds any, and what noise costs. Raises ConfigError.
 
     And the noise that silos add to their sum in shares, in votes of one silo; 0: none.
@@ -103,7 +103,7 @@ def _consensus(method: "LabelSharing", study: "Study") -> tuple["Consensus", "Sp
 
 
 def _in_shares(
-    method: "LabelSharing", noise: NoisePlan, study: "Study", queries: int
+    method: "VoteSharing", noise: NoisePlan, study: "Study", queries: int
 ) -> tuple["Consensus", "Spending", float]:
     """The same where silos add the noise: the coordinator adds none, and decides on what it opens."""
     terms, votes, num_classes = coordinator.sum_terms(study), max(1, method.votes), study.terms.num_classes
@@ -130,7 +130,7 @@ def learners_of(config: "RunConfig", dataset: "FederatedDataset | None") -> list
     return named_learners(config, dataset) if dataset else []
 
 
-def check_noise(method: "LabelSharing") -> None:
+def check_noise(method: "VoteSharing") -> None:
     """Raise ConfigError for noise on votes that promises nothing, or needs what is not installed."""
     if noise := method.noise:
         labelers.check_extra("privacy", f"algorithm {method.name!r} with noise")
