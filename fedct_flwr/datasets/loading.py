@@ -14,7 +14,7 @@ from fedct_flwr.types import ConfigError
 
 def _function(module: str, name: str) -> Any:
     """A function of this package, whose module is loaded when it is called."""
-    return lambda *arguments: getattr(import_module(f"fedct_flwr.datasets.{module}"), name)(*arguments)
+    return lambda *arguments: getattr(import_module(f"fedct_flwr.{module}"), name)(*arguments)
 
 
 _NAMED: Final = ("heart-disease", "breast-cancer", "diabetes")
@@ -23,8 +23,8 @@ GONE: Final = (
 )  # fmt: skip
 """Data sets by name that went, which only benchmarks have."""
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
-    **{name: _function("named", name.replace("-", "_")) for name in _NAMED},
-    "files": _function("files", "load"),
+    **{name: _function("datasets.named", name.replace("-", "_")) for name in _NAMED},
+    "files": _function("datasets.files", "load"),
 }
 
 _PARTITIONED: Final = uses("num-silos", "private-size", "public-size", "partition") | uses(
@@ -76,8 +76,8 @@ def load(config: RunConfig) -> FederatedDataset:
         )
     if config.data != MEMORY and config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
-    found = _function("from_tables", "load")(config) if config.data == MEMORY else LOADERS[config.data](config)
+    found = _function("datasets.from_tables", "load")(config) if config.data == MEMORY else LOADERS[config.data](config)
     if config.public == "drawn":
         # Its noise is accounted for above this layer.
-        found = import_module("fedct_flwr.drawing.simulated").with_drawn(found, config)
+        found = _function("drawing.simulated", "with_drawn")(found, config)
     return found
