@@ -14,12 +14,15 @@ import threading
 import traceback
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx
+if TYPE_CHECKING:
+    pass
 
-from fedct_flwr.hospital.supervisor import LOOKS, SETTINGS_CODE
-
+LOOKS: Final = "FEDCT_LOOKS"
+"""In the environment of a SuperNode: the descriptor that it writes a byte to for each look for work."""
+SETTINGS_CODE: Final = 2
+"""Exit code of a SuperNode with wrong options or a wrong client certificate: starting it again cannot help."""
 RETURNED: Final = 70
 """Exit code of a SuperNode whose work has ended without a signal."""
 _PROGRAM: Final = "flower-supernode"
@@ -41,6 +44,8 @@ def show_certificate(certificate: str, key: str) -> None:
 
 def follow_nothing() -> None:
     """Make this process follow no redirection, which could lead to any address in the hospital."""
+    import httpx
+
     send = httpx.Client.send
 
     def stay(self: httpx.Client, request: httpx.Request, **others: Any) -> httpx.Response:

@@ -21,14 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from fedct_flwr.flower.supernode import LOOKS, SETTINGS_CODE
 from fedct_flwr.hospital.link import LinkError, LinkStatus, call, sentence_of, span
 from fedct_flwr.hospital.log_line import about, log_line
 
-LOOKS: Final = "FEDCT_LOOKS"
-"""In the environment of a SuperNode: the descriptor that it writes a byte to for each look for work."""
 SILO: Final = "FEDCT_SILO"
 """In the environment of the supervisor: the silo's name, for its log alone."""
-SETTINGS_CODE: Final = 2
 _CHILD: Final = "fedct_flwr.flower.supernode"
 
 _PORT_SECONDS: Final = 10.0

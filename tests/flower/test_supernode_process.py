@@ -14,8 +14,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.certificates import create_authority, create_client_certificate, create_server_certificate
-from fedct_flwr.flower.supernode import RETURNED, follow_nothing
-from fedct_flwr.hospital.supervisor import SETTINGS_CODE
+from fedct_flwr.flower.supernode import RETURNED, SETTINGS_CODE, follow_nothing
 from tests.patience import PATIENCE
 from tests.processes.deployment import free_port
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fedct_flwr.flower.supernode import SETTINGS_CODE
 from fedct_flwr.hospital import supervisor
 from fedct_flwr.hospital.link import LinkError, LinkStatus
-from fedct_flwr.hospital.supervisor import SETTINGS_CODE, Supervisor
+from fedct_flwr.hospital.supervisor import Supervisor
 from tests.patience import PATIENCE, eventually
 
 LOOK = "import os, sys, time; look = lambda: os.write(int(os.environ['FEDCT_LOOKS']), b'.')"

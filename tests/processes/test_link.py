@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from fedct_flwr.flower.command import BIN
+from fedct_flwr.flower.supernode import SETTINGS_CODE
 from fedct_flwr.hospital.agent_status import status_file
 from fedct_flwr.hospital.link import LinkStatus
-from fedct_flwr.hospital.supervisor import SETTINGS_CODE
 from tests.patience import PATIENCE
 from tests.processes.deployment import Deployment, SiloFolder
 
