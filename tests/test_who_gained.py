@@ -13,8 +13,9 @@ from scipy.stats import binomtest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import simulate
-from fedct_flwr.evaluation.scoreboard import FILE, distrusts, summary, warnings
+from fedct_flwr.evaluation.scoreboard import distrusts, summary, warnings
 from fedct_flwr.report.summary import RunSummary
+from fedct_flwr.runs.scores import VERDICT
 from fedct_flwr.scoring.intervals import Verdict, verdict
 from tests import hospitals
 
@@ -66,7 +67,7 @@ def test_a_run_keeps_it_in_its_folder(tmp_path: Path, wording: SnapshotAssertion
         hospitals.STUDY, algorithm="fedct", pseudo_weight="auto", rounds=2, progress=False, run_dir=tmp_path / "run",
         **hospitals.colluding("budapest", "zurich", "long-beach", learner="naive-bayes", params="{}"),
     )  # fmt: skip
-    said = json.loads((run.path / FILE).read_text())
+    said = json.loads((run.path / VERDICT).read_text())
     assert "cleveland" in said["judgments"]
     assert any("most frequent class" in warning for warning in said["warnings"])
     assert any(line.startswith("cleveland: ") for line in distrusts(said))

@@ -18,7 +18,7 @@ from fedct_flwr.evaluation.scoreboard import distrusts
 from fedct_flwr.report.summary import what_leaves
 from fedct_flwr.runs.records import GLOBAL_MODEL, Monitor, certificate, errors_of, grouped, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes
+from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes, of_global_models
 from fedct_flwr.text.printable import count, from_here
 
 
@@ -125,7 +125,7 @@ def _document(
         "measure": folder.outcome.measure.name,
         "silos": rows,
         "mean": mean,
-        "global_models": scoreboard.of_global_models(folder),
+        "global_models": of_global_models(folder),
         "findings": [finding_document(found) for found in findings],
         "notes": notes(rows, folder.rounds()),
         "verdict": verdict,

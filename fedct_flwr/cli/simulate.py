@@ -217,7 +217,7 @@ def simulate(
     rows = simulation.score(partial(progress, what=scoreboard.TRAINING), untold.append)
     for sentence in untold:
         out.warn(printable(sentence))
-    verdict, seconds = folder.read_json(scoreboard.FILE), time.monotonic() - started
+    verdict, seconds = folder.read_json(scores.VERDICT), time.monotonic() - started
     kept = config.save_models and not how.asks_students()
     why = f"no model was kept: see {folder.path / LOG}" if kept else ""
     show_run(out, folder, config, rows, verdict, seconds, why, simulation.findings)

@@ -17,16 +17,17 @@ from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.evaluation.references import References, describe_model, kept_model, methods_of, student
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.model_file import Recalibrated
-from fedct_flwr.runs.records import GLOBAL_MODEL
 from fedct_flwr.runs.scores import (
     METHODS,
     TESTS,
+    VERDICT,
     OnTest,
     SiloScores,
     comparable,
     has_scores,
     means,
     means_words,
+    of_global_models,
     titles,
 )
 from fedct_flwr.scoring.assessment import Assessment, Labels, assess, predict
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from fedct_flwr.runs.run_folder import RunFolder
     from fedct_flwr.scoring import Predictor
 
-FILE: Final = "verdict.json"
-"""Where a run folder has it."""
 MARKS: Final[Mapping[str, str]] = {"gained": " ▲", "lost": " ▼", "": ""}
 """Marks after a silo's name."""
 _RARER: Final = 0.5
@@ -88,7 +87,7 @@ def against_sums(folder: "RunFolder", found: Mapping[SiloName, Judgment]) -> Ite
 
 def save_gains(document: Mapping[str, Any], folder: "RunFolder") -> None:
     """Write it to the run folder."""
-    write_atomically(folder.path / FILE, json_text(document).encode())
+    write_atomically(folder.path / VERDICT, json_text(document).encode())
 
 
 def _by_word(found: Mapping[SiloName, Verdict]) -> dict[str, list[SiloName]]:
@@ -330,10 +329,3 @@ def reported(folder: "RunFolder", silos: Sequence[SiloName]) -> list[SiloScores]
 
 def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
     return sum(entry["silos"].get(silo, {}).get("bytes_sent", 0) for entry in rounds)
-
-
-def of_global_models(folder: "RunFolder") -> dict[str, float]:
-    """Balanced accuracy on the pooled test set, by the name of the global model, where known."""
-    scores = folder.read_json("result.json").get(GLOBAL_MODEL, {}).get("scores", {})
-    found = {name: values["balanced_accuracy"] for name, values in scores.items()}
-    return {name: float(value) for name, value in found.items() if value is not None}

@@ -9,7 +9,6 @@ from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of
 from fedct_flwr.privacy.sheet import UNITS
 from fedct_flwr.runs.run_folder import versions
-from fedct_flwr.text.kinds import words_of
 
 if TYPE_CHECKING:
     from fedct_flwr.wire.kinds import Kind
@@ -18,6 +17,11 @@ _OF_SILOS: Final = (
     "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
     "their privacy sheets ('fedct privacy-sheet')."
 )
+_OF_STUDENTS: Final = (
+    "the labels are what students at the silos voted for, who learned from models of the silos' records without noise"
+)
+_OF_PROBABILITIES: Final = "the labels were made of the probabilities that the silos' own models give, without noise"
+_OF_OWN_MODELS: Final = "the labels are those of the silos' own models, without noise"
 _SILO: Final = "one silo as a whole, all its votes replaced by any others"
 _KEPT: Final = (
     "The labels keep this promise in total over all rounds, and so does the model, which is made of them alone "
@@ -43,7 +47,9 @@ def promised(config: RunConfig, kind: "Kind") -> dict[str, Any]:
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
-        return {"protection": "none", "words": f"Nothing is promised: {words_of(kind).unprotected}."}
+        made = _OF_OWN_MODELS if kind.own_model else _OF_STUDENTS
+        source = _OF_PROBABILITIES if kind.by_probabilities else made
+        return {"protection": "none", "words": f"Nothing is promised: {source}."}
     return _kept(config.protection, config.epsilon, config.delta, UNITS[unit_of(grouped=config.grouped)])
 
 

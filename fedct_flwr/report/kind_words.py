@@ -54,22 +54,18 @@ DISTANCE: Final = Near("distance", "off the consensus", ".4g")
 class KindWords(NamedTuple):
     """Words for a kind: the data that leave in tables and reports (``shared``), an approval (``leaves``) and a status.
 
-    ``beware`` warns a silo before it lets this kind out. ``unprotected`` is the source of a global model's labels
-    without a protection, for its card. ``decided`` names the consensus, ``near`` the silos' distance to it.
+    ``beware`` warns a silo before it lets this kind out. ``decided`` names the consensus, ``near`` the silos' distance
+    to it.
     """
 
     shared: str
     leaves: str
     in_short: str
     beware: str = ""
-    unprotected: str = ""
     decided: Decided = LABELS
     near: Near = AGREEMENT
 
 
-_UNPROTECTED_COUNTS: Final = (
-    "the labels are what students at the silos voted for, who learned from models of the silos' records without noise"
-)
 _LIARS: Final = (
     "A partner that lies can add more than its one vote, and no sum shows it. Each number counts as a label towards "
     "the limits"
@@ -85,10 +81,9 @@ _OF_LABELS: Final = KindWords(
         "A sum says something of its parts: where all silos agree, each silo's vote is known. The fewer silos add, the "
         f"more it says. {_LIARS}"
     ),
-    unprotected="the labels are those of the silos' own models, without noise",
 )
 _OF_COUNTS: Final = _OF_LABELS._replace(
-    in_short="parts of secure sums of students' votes, each number counted as a label", unprotected=_UNPROTECTED_COUNTS
+    in_short="parts of secure sums of students' votes, each number counted as a label"
 )
 _NOISY_LABELS: Final = _OF_LABELS._replace(
     shared="sums of votes on public examples with noise, from which a single silo's cannot be read",
@@ -109,7 +104,6 @@ WORDS: Final = {
         shared="labels of public examples",
         leaves="hard labels: one class for each public example that is asked about",
         in_short="labels",
-        unprotected="the labels are those of the silos' own models, without noise",
     ),
     SHARES.name: KindWords(
         shared="labels of public examples, of whose votes all silos learn the shares",
@@ -122,7 +116,6 @@ WORDS: Final = {
             "The share of the votes that each class has tells the other silos more than which class won. With two"
             " silos, each can read the other's labels from it; with few, much of them"
         ),
-        unprotected="the labels are those of the silos' own models, without noise",
     ),
     COUNTS.name: KindWords(
         shared="its students' votes on public examples",
@@ -132,7 +125,6 @@ WORDS: Final = {
             "Votes tell more than labels: on which examples the silo's students disagree, and so where its "
             "records say little. Each vote counts as a label towards the limits"
         ),
-        unprotected=_UNPROTECTED_COUNTS,
     ),
     PROBABILITIES.name: KindWords(
         shared="probabilities of the classes of public examples",
@@ -144,7 +136,6 @@ WORDS: Final = {
             "silos these can work out much of them, with two all. No protection under [privacy] covers them. Each"
             " class's probability counts as a label towards the limits"
         ),
-        unprotected="the labels were made of the probabilities that the silos' own models give, without noise",
         decided=CLASSES,
     ),
     VALUES.name: KindWords(
@@ -164,7 +155,6 @@ WORDS: Final = {
     NOISY_SUMS[HARD.name].name: _NOISY_LABELS,
     NOISY_SUMS[COUNTS.name].name: _NOISY_LABELS._replace(
         in_short="parts of secure sums of students' votes with noise, each number counted as a label",
-        unprotected=_UNPROTECTED_COUNTS,
     ),
     GRADIENTS.name: KindWords(
         shared="sums of gradients with noise, from which a single silo's cannot be read",

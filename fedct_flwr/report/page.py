@@ -12,9 +12,9 @@ import numpy as np
 from fedct_flwr.config.run import STUDY
 from fedct_flwr.files import write_atomically
 from fedct_flwr.report.figures import Section, formatted, size
+from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.report.sections import sections_of, table_of_silos
 from fedct_flwr.report.summary import RunSummary
-from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.version import __version__

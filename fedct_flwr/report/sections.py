@@ -25,13 +25,13 @@ from fedct_flwr.report.figures import (
     over_rounds,
     plain,
 )
+from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, means, notes, of_sums, titles, worst_first
 from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED, intervals
 from fedct_flwr.scoring.assessment import BINS, METRICS, Assessment
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.survival.scores import AT
-from fedct_flwr.text.kinds import words_of
 from fedct_flwr.text.printable import count
 
 _ON: Final[dict[Test, str]] = {"own": "each silo's own test set", "pooled": "the pooled test set"}

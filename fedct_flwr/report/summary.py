@@ -16,14 +16,12 @@ from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import TableOne
-from fedct_flwr.evaluation.scoreboard import FILE as VERDICT
-from fedct_flwr.evaluation.scoreboard import of_global_models
 from fedct_flwr.files import DAMAGED, UNREADABLE
 from fedct_flwr.privacy.budget import ALL_SILOS, DATA_SET, SILOS_TOGETHER, PrivacyUnit, Spending, budget_of
+from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.runs.records import certificate, scores_of_all
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import FILE, Test, means, read
-from fedct_flwr.text.kinds import words_of
+from fedct_flwr.runs.scores import FILE, VERDICT, Test, means, of_global_models, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.kinds import HARD
 from fedct_flwr.wire.numbers import kind_for

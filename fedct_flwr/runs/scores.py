@@ -11,7 +11,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from pydantic import TypeAdapter
 
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.runs.records import IN_WRONG_SUM
+from fedct_flwr.runs.records import GLOBAL_MODEL, IN_WRONG_SUM
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import BALANCED_ACCURACY
 from fedct_flwr.scoring.assessment import Assessment
 from fedct_flwr.scoring.intervals import UNKNOWN, Estimate, Verdict
@@ -24,6 +25,8 @@ Test: TypeAlias = Literal["own", "pooled"]
 TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 FILE: Final = "scores.json"
 """Where a run folder has them."""
+VERDICT: Final = "verdict.json"
+"""Where a run folder has the silos that gained or lost."""
 
 
 @dataclass(frozen=True)
@@ -237,3 +240,10 @@ def _near_chance(row: SiloScores, test: str, method: str) -> bool:
     balanced, area = (row.metric(test, method, name) for name in _COMPARED)
     there = sum(count > 0 for count in row.tests[test].classes.values())
     return balanced.value < 1 / there + _NEAR_CHANCE and area.value > _USEFUL and area.low > 1 / 2
+
+
+def of_global_models(folder: RunFolder) -> dict[str, float]:
+    """Balanced accuracy on the pooled test set, by the name of the global model, where known."""
+    scores = folder.read_json("result.json").get(GLOBAL_MODEL, {}).get("scores", {})
+    found = {name: values["balanced_accuracy"] for name, values in scores.items()}
+    return {name: float(value) for name, value in found.items() if value is not None}

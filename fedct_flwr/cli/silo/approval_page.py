@@ -21,7 +21,7 @@ from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Used, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_on_records
 from fedct_flwr.privacy.budget import DATA_SET, unit_of, weak_delta
 from fedct_flwr.privacy.sheet import Sheet, together_words
-from fedct_flwr.text.kinds import words_of
+from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply

@@ -30,7 +30,7 @@ from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_st
 from fedct_flwr.hospital.link import LinkStatus, span
 from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Used, read_entries, spent
 from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
-from fedct_flwr.text.kinds import words_of
+from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import FedctError, Refusal
 from fedct_flwr.wire.sums import NoisySum
