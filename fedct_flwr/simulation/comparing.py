@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -29,9 +30,14 @@ from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.datasets import loading
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import Test
-from fedct_flwr.simulation.run import DataFrame, RichRepr, Run, frame
+from fedct_flwr.simulation.notebook import DataFrame, RichRepr, frame
 from fedct_flwr.text.printable import count, cut
 from fedct_flwr.types import ConfigError, FedctError, SiloName
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.runs.scores import SiloScores
 
 LEVEL: Final = 0.95
 Name = TypeVar("Name", bound=Hashable)
@@ -145,6 +151,29 @@ _Scores: TypeAlias = dict[int, dict[SiloName, float]]
 """Of one method: by seed and silo."""
 
 
+class ScoredRun(Protocol):
+    """The part of a ``Run`` that is compared."""
+
+    config: "RunConfig"
+    path: Path
+
+    @property
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """Record of each round."""
+
+    @property
+    def rows(self) -> Sequence["SiloScores"]:
+        """Scores of each silo."""
+
+    @property
+    def measure(self) -> str:
+        """Name of the score."""
+
+    @property
+    def dataset(self) -> "FederatedDataset":
+        """The data that it was about. Raises ConfigError or DataError where they cannot be read any more."""
+
+
 class LeftOut(NamedTuple):
     """A run that cannot be compared, and the reason."""
 
@@ -221,7 +250,7 @@ class Comparison(RichRepr):
 
 
 def compared(
-    runs: Mapping[str, Sequence[Run]], left_out: Sequence[LeftOut] = (), test: Test | None = None
+    runs: Mapping[str, Sequence[ScoredRun]], left_out: Sequence[LeftOut] = (), test: Test | None = None
 ) -> Comparison:
     """The standing of groups of runs by name, which differ in their seeds within a group.
 
@@ -255,9 +284,9 @@ def compared(
     return Comparison(standings, out, chosen, everything[0].measure, [*common], rounds)
 
 
-def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def groups_of(runs: Sequence[ScoredRun]) -> dict[str, list[ScoredRun]]:
     """Runs by what their settings differ in; the seed alone makes no group."""
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[ScoredRun]] = {}
     for run in runs:
         found.setdefault(repr([*_settings(run).items()]), []).append(run)
     every = [_settings(of_group[0]) for of_group in found.values()]
@@ -278,11 +307,11 @@ def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return dict(zip(named, found.values(), strict=True))
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: ScoredRun) -> dict[str, Any]:
     return {key: value for key, value in run.config.to_flower().items() if key not in _SAME}
 
 
-def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _Scores]:
+def _scores_by_name(runs: Mapping[str, Sequence[ScoredRun]], test: str) -> dict[str, _Scores]:
     found = {name: _scores(of_group, test, "federated") for name, of_group in runs.items()}
     learners: dict[str, dict[str, tuple[Any, _Scores]]] = {}
     for name, of_group in runs.items():
@@ -297,7 +326,7 @@ def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _
     return found
 
 
-def _scores(runs: Sequence[Run], test: str, method: str) -> _Scores:
+def _scores(runs: Sequence[ScoredRun], test: str, method: str) -> _Scores:
     found = {
         run.config.seed: {row.silo: s for row in run.rows if not math.isnan(s := row.value(test, method))}
         for run in runs
@@ -305,7 +334,7 @@ def _scores(runs: Sequence[Run], test: str, method: str) -> _Scores:
     return {seed: scores for seed, scores in found.items() if scores}
 
 
-def _check_data(runs: Sequence[Run]) -> None:
+def _check_data(runs: Sequence[ScoredRun]) -> None:
     first = _of_data(runs[0])
     for run in runs[1:]:
         settings = _of_data(run)
@@ -316,14 +345,14 @@ def _check_data(runs: Sequence[Run]) -> None:
             )
 
 
-def _of_data(run: Run) -> dict[str, Any]:
+def _of_data(run: ScoredRun) -> dict[str, Any]:
     """Settings of data that have to be equal; of files the records, and not the folder."""
     settings: dict[str, Any] = run.config.to_flower()
     records = RunFolder(run.path).read_json("config.json").get(_RECORDS)
     return settings | {"data-dir": "", _RECORDS: records} if records else settings
 
 
-def overlap(run: Run) -> float:
+def overlap(run: ScoredRun) -> float:
     """Test records per training record, by the data or, if they are gone, by the settings."""
     try:
         silos = run.dataset.silos

@@ -28,7 +28,8 @@ from fedct_flwr.runs.records import Monitor
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation.comparing import LEVEL, over_seeds, overlap, standard_error
-from fedct_flwr.simulation.run import DataFrame, OwnFolder, RichRepr, Run, frame, read_run
+from fedct_flwr.simulation.notebook import DataFrame, RichRepr, frame
+from fedct_flwr.simulation.run import OwnFolder, Run, read_run
 from fedct_flwr.simulation.silos import divided, is_partition
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.simulation.simulation import Engine, Simulation

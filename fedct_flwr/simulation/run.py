@@ -2,20 +2,16 @@
 
 import csv
 import importlib
-import io
 import shutil
 import tempfile
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from fedct_flwr import datasets, evaluation, report, simulation
 from fedct_flwr.config.run import RunConfig
@@ -24,8 +20,7 @@ from fedct_flwr.learners.catalog import check_from_file
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, Test, notes
-from fedct_flwr.text.console import console
-from fedct_flwr.text.printable import printable
+from fedct_flwr.simulation.notebook import DataFrame, RichRepr, frame
 from fedct_flwr.types import ConfigError, RunError, SiloName
 
 if TYPE_CHECKING:
@@ -33,38 +28,6 @@ if TYPE_CHECKING:
     from fedct_flwr.simulation.comparing import Comparison
     from fedct_flwr.simulation.silo_model import SiloModel
 
-_WIDTH = 160
-_AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font-family:monospace">{code}</pre>'
-
-
-class RichRepr(ABC):
-    """As text, and as HTML in a notebook: the headline and the table, if there is one."""
-
-    def __repr__(self) -> str:
-        return printable(self._console().file.getvalue().rstrip(), keep="\n")  # type: ignore[attr-defined]
-
-    def _repr_html_(self) -> str:
-        html = self._console().export_html(inline_styles=True, code_format=_AS_IT_IS)
-        return printable(html, keep="\n")
-
-    def _console(self) -> Console:
-        # In a notebook rich would show it there at once.
-        paper = console(file=io.StringIO(), width=_WIDTH, record=True, color_system=None, force_jupyter=False)
-        # As text: brackets in a name are no markup.
-        paper.print(Text(self._headline()), soft_wrap=True)
-        if table := self._table():
-            paper.print(table)
-        return paper
-
-    @abstractmethod
-    def _headline(self) -> str: ...
-
-    @abstractmethod
-    def _table(self) -> Table | None: ...
-
-
-DataFrame: TypeAlias = Any
-"""One of pandas, which nothing else here needs."""
 _UNFINISHED: Final = "unfinished"
 
 
@@ -160,12 +123,12 @@ class Run(RichRepr):
         Groups with fewer than ten records of the rarer class are together in ``others``. Needs pandas. Raises like
         ``models``, and DataError for a column that is no feature: ``fedct evaluate --by`` takes any column of a table.
         """
-        return frame(simulation.by_group(self, column, test), "silo")
+        return frame(simulation.by_group(self.dataset, self.models, column, test, self.config.positive_class), "silo")
 
     @property
     def notes(self) -> list[str]:
         """Sentences on silos that lost, on scores that are missing or mislead, and on secure sums that were refused."""
-        file = self.path / evaluation.FILE
+        file = self.path / scores.VERDICT
         warned = self._folder.read_json(file.name)["warnings"] if file.is_file() else []
         return [*warned, *notes(self.rows, self._folder.rounds())]
 
@@ -260,18 +223,6 @@ def read_run(path: Path | str, packages: Collection[str] = ()) -> Run:
     if not found.is_dir():
         raise RunError(f"there is no run folder {found}: a run prints where its own is")
     return Run(RunFolder(found), packages=packages)
-
-
-def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:
-    """Rows as a DataFrame. Raises ConfigError without pandas."""
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError:
-        raise ConfigError(
-            "a DataFrame needs pandas: pip install pandas, or use the run's records and rows, which need none"
-        ) from None
-    found = pandas.DataFrame(list(rows))
-    return found.set_index(index) if len(found) else found
 
 
 class OwnFolder:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +23,13 @@ from fedct_flwr.scoring.intervals import UNKNOWN
 from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.simulation.silos import as_array, labels_of, named, table_of
 from fedct_flwr.text.printable import listed, suggest
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, Features
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, Features, SiloName
 
 if TYPE_CHECKING:
+    from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.learners.base import Learner
     from fedct_flwr.scoring.recalibration import Recalibration
-    from fedct_flwr.simulation.run import Run
 
 
 _OUTCOMES: Final = "the list of outcomes"
@@ -150,18 +150,20 @@ def _tell(sentence: str) -> None:
     warnings.warn(sentence, DataWarning, stacklevel=4)
 
 
-def by_group(run: "Run", column: str, test: Test) -> list[dict[str, Any]]:
-    """The lines of ``Run.by_group``. Raises as it does."""
+def by_group(
+    dataset: "FederatedDataset", trained: Mapping[SiloName, SiloModel], column: str, test: Test, positive: str
+) -> list[dict[str, Any]]:
+    """The lines of ``Run.by_group``, where ``positive`` is the run's positive class. Raises as it does."""
     if test not in TESTS:
         raise ConfigError(f"test = {test!r} is no test set: {suggest(test, TESTS)}")
-    schema, lines = run.dataset.schema, []
+    schema, lines = dataset.schema, []
     if schema.follow_up:
         raise DataError("scores by group are of classes and numbers, and this run is of time to an event: use scores")
-    labels = Labels(len(schema.classes), schema.positive(run.config.positive_class))
-    for silo in run.dataset.silos:
-        records = run.dataset.test if test == "pooled" else silo.test
+    labels = Labels(len(schema.classes), schema.positive(positive))
+    for silo in dataset.silos:
+        records = dataset.test if test == "pooled" else silo.test
         of = schema.values(column, records.X)
-        if (model := run.models.get(silo.name)) is None or not records.size:
+        if (model := trained.get(silo.name)) is None or not records.size:
             continue
         predicted = predict(models.Recalibrated(model.learner, model.recalibration), records.X, labels)
         for group in subgroups(records, predicted, of, labels).groups:
