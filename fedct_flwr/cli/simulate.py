@@ -240,18 +240,20 @@ def _run_repeats(
     """
     out.say(f"{len(seeds)} seeds from {seeds[0]} on, in {from_here(folder)}")
     begin = partial(run_one, settings, engine, named, packages)
+    again = f"fedct simulate --resume {in_shell(from_here(folder))} --repeats {len(seeds)}{trusting(settings)}"
     try:
         with bar("splits", len(seeds)) as advance:
             run_seeds(folder, seeds, begin, lambda run: advance(1), at_once(engine), seconds)
     except BaseException:
         if seeds_in(folder):
-            again = f"--resume {in_shell(from_here(folder))} --repeats {len(seeds)}{trusting(settings)}"
-            out.say(f"stopped; to go on: fedct simulate {again}")
+            out.say(f"stopped; to go on: {again}")
         raise
     found = Repeats(folder)
     out.show(found.document, "", found._table())
     if sentence := found.sentence:
         out.console.print(f"[bold]{escape(sentence)}[/]", soft_wrap=True)
+    if len(found.seeds) < len(seeds):
+        out.say(f"{len(found.seeds)} of {len(seeds)} seeds began within {seconds:.0f} s; to run the others: {again}")
     out.say(f"runs: {from_here(folder)}/seed-*; ± is the standard error over {len(found.seeds)} seeds")
     out.say(write_at_end(RunFolder(seed_folder(folder, found.seeds[0])), folder / NAME, _splits(found)))
 

@@ -7,14 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedct_flwr import labelers, privacy, silo
+from fedct_flwr import labelers, silo
 from fedct_flwr.silo.site import FolderState, LocalState, Site
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.study_folder import StudyFolder
-
-    # Needs the extra privacy, which a study without protection does not.
-    from fedct_flwr.privacy.budget import Budget
     from fedct_flwr.silo.noisy_sum import NoiseAdder
     from fedct_flwr.silo.release import Answering, Purse, Release
 
@@ -85,13 +82,13 @@ class SiloContext:
 def release_by(
     site: Site,
     labels: Mapping[str, object],
-    purse_of: "Callable[[Budget], Purse]",
+    purse_of: "Callable[[], Purse]",
     folder: Callable[[], Path],
     answering: "Answering",
 ) -> "Release":
     """Release of the answering model's labels, kept in ``folder``. Raises ConfigError where a package is missing."""
     labelers.check_installed(site.privacy)
 
-    purse, state = purse_of(privacy.budget_of(site.privacy, grouped=site.groups is not None)), FolderState(folder())
+    purse, state = purse_of(), FolderState(folder())
     digest = silo.settings_digest(site, labels, answering.decisive)
     return silo.Release(answering.labeler, purse, state, site.terms.study, digest)

@@ -192,7 +192,7 @@ def _own_purse(config: SiloConfig, budget: "Budget") -> "Purse":
 
 def _own_release(config: SiloConfig, site: Site) -> "Callable[[Answering], Release]":
     labels = {name: config.decides_model[name] for name in ("label", "mapping", "test")}
-    return partial(release_by, site, labels, lambda _: _own_purse_of_records(config), lambda: config.state)
+    return partial(release_by, site, labels, partial(_own_purse_of_records, config), lambda: config.state)
 
 
 def _own_purse_of_records(config: SiloConfig) -> "Purse":

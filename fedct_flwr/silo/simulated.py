@@ -98,8 +98,10 @@ def _simulated_purse(
 
 
 def _simulated_release(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
-    folder = partial(_privacy_folder, config, site, run)
-    return partial(release_by, site, {}, partial(_simulated_purse, config, site, run), folder)
+    def purse() -> "Purse":
+        return _simulated_purse(config, site, run, privacy.budget_of(site.privacy, grouped=site.groups is not None))
+
+    return partial(release_by, site, {}, purse, partial(_privacy_folder, config, site, run))
 
 
 def _simulated_purse_of_joint(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":

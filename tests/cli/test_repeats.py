@@ -47,3 +47,11 @@ def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path
     before = page[page.index("<main") : page.index("One of the splits: seed 0")]
     printed = next(line.split() for line in outcome.out.splitlines() if "worst silo" in line)[2:6]
     assert all(cell in before for cell in [*printed[:3], " ".join(printed[3:])])
+
+
+def test_seeds_that_did_not_begin_in_time_are_named(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.cli.simulate._SECONDS", 0)
+    outcome = fedct("simulate", "--learner", "naive-bayes")
+    (folder,) = (here / "runs").iterdir()
+    again = f"fedct simulate --resume runs/{folder.name} --repeats 8"
+    assert f"1 of 8 seeds began within 0 s; to run the others: {again}" in outcome.out
