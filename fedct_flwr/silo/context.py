@@ -54,14 +54,15 @@ class SiloContext:
 
     @cached_property
     def answer_digest(self) -> bytes:
-        """Digest (32 bytes) of what decides an answer: settings, and all classes, which change when records are gone.
+        """Digest (32 bytes) of what decides a reply: settings, whether it has scores, and all classes.
 
-        Under a promise the settings alone: no record decides, and another answer would spend more.
+        The classes change when records are gone. Under a promise they do not count: no record decides, and another
+        answer would spend more.
         """
-        if self.release_of or self.purse_of or self.noise_adder_of:
-            return self.model_digest
-        site = self.site
-        return hashlib.sha256(self.model_digest + site.private.y.tobytes() + site.own_test.y.tobytes()).digest()
+        decisive = hashlib.sha256(self.model_digest + bytes([self.sends_scores]))
+        if not (self.release_of or self.purse_of or self.noise_adder_of):
+            decisive.update(self.site.private.y.tobytes() + self.site.own_test.y.tobytes())
+        return decisive.digest()
 
     @cached_property
     def release(self) -> "Release | None":

@@ -272,6 +272,17 @@ def test_scores_need_the_policy_and_the_run(real_node: RealNode, allowed: bool, 
     assert (silo.reply(silo.instruction()).scores is not None) is (allowed and wanted is True)
 
 
+def test_a_kept_answer_has_scores_only_where_this_run_may_have_them(real_node: RealNode) -> None:
+    node, outcomes = real_node(policy={"metrics": True}), []
+    for run_id, (allowed, wanted) in enumerate([(True, True), (True, False), (True, True), (False, True)]):
+        real_node(policy={"metrics": allowed})
+        silo = Silo(node, run_id=run_id, **{"report-scores": wanted})
+        outcome, scores = (reply := silo.reply(silo.instruction())).outcome, reply.scores
+        outcomes.append(outcome)
+        assert (scores is not None) is (allowed and wanted)
+    assert all(np.array_equal(outcome, outcomes[0]) for outcome in outcomes)
+
+
 def test_scores_do_not_tell_how_many_patients_opted_out(real_node: RealNode) -> None:
     tables = {"data": {"tables": {"group": "id"}}, "policy": {"metrics": True}}
     node = real_node(**tables)
