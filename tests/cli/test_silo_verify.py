@@ -47,13 +47,26 @@ def test_a_silo_that_counts_patients_sends_numbers_and_trains_nothing(fedct: Fed
     kit.let_out("count")
     with kit.log() as log:
         approve(log, kit.config, kit.study)
-        log.append(kit.released(1, 2, 151))
+        log.append(replace(kit.released(1, 2, 151), kind="count"))
     page = {name: words(fedct("silo", name, kit.folder).out) for name in ("verify", "status", "dpia")}
     assert "Left: 1 message with numbers, 2 numbers, 151 bytes" in page["verify"]
     assert "numbers 2 of" in page["status"]
     assert "So far 1 message with numbers" in page["dpia"]
     assert "of which 2 are used" in page["dpia"].partition("Numbers: ")[2]
     assert "models" not in fedct("privacy-sheet", kit.folder).out
+
+
+def test_labels_and_numbers_in_sums_are_counted_apart(fedct: Fedct, kit: Kit) -> None:
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+        log.append(kit.released(1, 228, 117))
+        log.append(replace(kit.released(1, 3, 60), kind="count", study="another"))
+    assert "Left: 2 messages, 1 with 228 labels and 1 with 3 numbers, 177 bytes" in words(
+        fedct("silo", "verify", kit.folder).out
+    )
+    page = words(fedct("silo", "approve", kit.folder).out)
+    assert "Under other studies and public sets 3 numbers in sums left about these records" in page
+    assert "1 message of another study" in words(fedct("silo", "released", kit.folder).err)
 
 
 def test_answers_in_sums_are_no_labels_that_can_be_read(fedct: Fedct, kit: Kit) -> None:

@@ -27,7 +27,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Query, Soft
 from fedct_flwr.wire.kinds import HARD, Kind
-from fedct_flwr.wire.sums import NoisySum
+from fedct_flwr.wire.sums import ADDED, NoisySum
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
 STATED: Final = {
@@ -53,7 +53,7 @@ class Units(NamedTuple):
         """Small numbers are hidden, others rounded up by ``step``."""
         largest = 1 if groups is None else int(np.unique(groups, return_counts=True)[1].max())
         number, most = (-(-each // step) * step for each in (num_units(records.size, groups), largest))
-        return cls(number, f"{most:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
+        return cls(number, f"at most {most:,}" if largest >= _FEWEST_SHOWN else "fewer than 5")
 
 
 def _lines(*lines: object) -> list[str]:
@@ -208,24 +208,25 @@ class Page:
         ]
 
     def _limits(self) -> list[str]:
-        policy, size = self.config.policy, len(self.study.public)
+        config, policy, size = self.config, self.config.policy, len(self.study.public)
         ours = self.study.name, self.study.public.fingerprint.hex()
         here = spent(entry for entry in self.entries if (entry.study, entry.public) == ours)
-        elsewhere = sum(
-            entry.queries
-            for entry in self.entries
-            if entry.event is Event.RELEASED and (entry.study, entry.public) != ours
-        )
+        other = [e for e in self.entries if e.event is Event.RELEASED and (e.study, e.public) != ours]
+        numbers = sum(entry.queries for entry in other if entry.kind in ADDED)
+        labels = sum(entry.queries for entry in other) - numbers
+        elsewhere = [labels and count(labels, "label"), numbers and f"{count(numbers, 'number')} in sums"]
         allowed = min(policy.max_rounds, policy.max_queries // size, policy.max_bytes // max(1, self._longest))
         return _lines(
             *_totals(policy, here, self.config.leaving),
             policy.kinds == (HARD.policy,)
             and f"A round that asks about all public examples takes {size:,} labels and at most {self._longest:,} "
             f"bytes: the limits allow {allowed:,} such rounds",
+            config.noisy_kind == "count"
+            and f"Each question takes a round, so the limits allow {policy.max_rounds:,} questions at most",
             "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
             "Each new run asks again, also about the same examples, until a limit is reached",
             # No limit of this study counts them, though they tell of the same patients.
-            elsewhere and f"Under other studies and public sets {elsewhere:,} labels have left about these records",
+            *(f"Under other studies and public sets {those} left about these records" for those in elsewhere if those),
             not self.entries
             and "There is no egress log here yet, so all limits and budgets begin at nothing. If this silo has "
             "worked before, decline: its state folder is not mounted, or not restored",
@@ -319,7 +320,7 @@ class Page:
             *sheet.promised,
             of_records
             and config.grouped
-            and f"A patient has at most {self.units.most} records here, in the column that silo.toml names",
+            and f"A patient has {self.units.most} records here, in the column that silo.toml names",
             f"Spent so far: {spent if account.charges else f'nothing of epsilon {promise.epsilon:g}'}",
             together_words(account),
             changed

@@ -64,7 +64,9 @@ def verify(
     replies = [kept(config.state, entry) for entry in released]
     # Lines of earlier versions have no request, and their replies were not kept.
     missing = sum(reply is None and bool(entry.request) for reply, entry in zip(replies, released, strict=True))
-    labels, bytes_ = sum(entry.queries for entry in released), spent(proven).bytes
+    summed, bytes_ = [entry for entry in released if entry.kind in ADDED], spent(proven).bytes
+    numbers = sum(entry.queries for entry in summed)
+    labels = sum(entry.queries for entry in released) - numbers
     refused = sum(entry.event is Event.REFUSED for entry in proven)
     document = {
         "silo": config.silo,
@@ -73,7 +75,7 @@ def verify(
         "lines": lines,
         "bad_line": verdict.bad_line,
         "last_hash": verdict.chain.last or None,
-        "sent": {"messages": len(released), "labels": labels, "bytes": bytes_},
+        "sent": {"messages": len(released), "labels": labels, "numbers": numbers, "bytes": bytes_},
         "missing": missing,
         "refused": refused,
         "since_line": found,
@@ -86,19 +88,22 @@ def verify(
             f"the egress log has no line with the hash {since}: an older copy was put back, or a new log begun, and "
             "what left in between is not in it"
         )
-    summed = sum(entry.kind in ADDED for entry in released)
-    what = config.leaving if isinstance(config, SiloConfig) else ""
-    if summed and summed == len(released):
-        what = "numbers"
-    with_labels = f" with {what}, {count(labels, what[:-1])}" if what else ""
+    parts = {"labels": (len(released) - len(summed), labels), "numbers": (len(summed), numbers)}
+    left = [(many, what, count(in_all, what[:-1])) for what, (many, in_all) in parts.items() if many]
+    with_what = ""
+    if isinstance(config, SiloConfig) and len(left) == len(parts):
+        with_what = f", {' and '.join(f'{of} with {these}' for of, _, these in left)}"
+    elif isinstance(config, SiloConfig):
+        _, what, these = left[0] if left else (0, config.leaving, count(0, config.leaving[:-1]))
+        with_what = f" with {what}, {these}"
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
-    out.say(f"Left: {count(len(released), 'message')}{with_labels}, {bytes_:,} bytes in all; refused: {refused:,}.")
+    out.say(f"Left: {count(len(released), 'message')}{with_what}, {bytes_:,} bytes in all; refused: {refused:,}.")
     if replies:
         whole = sum(reply is not None for reply in replies)
-        where = "'fedct silo released'" if with_labels else config.state / FOLDER
+        where = "'fedct silo released'" if isinstance(config, SiloConfig) else config.state / FOLDER
         out.say(f"Kept word for word, and as the log says: {whole:,} of {len(replies):,}; see {where}.")
     if summed:
-        out.say(f"Of these, {count(summed, 'message')} said that an answer is ready for a sum: {_MASKED}.")
+        out.say(f"Of these, {count(len(summed), 'message')} said that an answer is ready for a sum: {_MASKED}.")
     if found:
         out.say(f"The line that was written down is there: line {found:,}.")
     if lines:
@@ -182,7 +187,7 @@ def released(folder: Folder = None) -> None:
             writer.writerow([entry.number, entry.run, entry.round, example, label, number])
     echo(table.getvalue(), data=True)
     if others:
-        what = f"{count(others, 'message')} with labels of another study or public set"
+        what = f"{count(others, 'message')} of another study or public set"
         Output(to_stderr=True).warn(f"not printed: {what}, which left too; see 'fedct silo verify'")
     if summed:
         Output(to_stderr=True).warn(f"not printed: {count(summed, 'message')} of an answer in a sum; {_MASKED}")
