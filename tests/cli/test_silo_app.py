@@ -55,7 +55,7 @@ def test_an_app_that_changed_is_to_be_approved_again(fedct: Fedct, silo: AppOnDi
 
 def test_check_imports_the_app(fedct: Fedct, silo: AppOnDisk) -> None:
     well = fedct("silo", "check", silo.folder, "--offline")
-    assert "✓ client app: plain_sklearn.client_app:app is imported, and answers train, evaluate" in words(well.out)
+    assert "✓ client app: plain_sklearn.client_app:app is imported, and may answer train, evaluate" in words(well.out)
     assert well.code == 0, well.out
     for client, why in (
         ("nowhere:app", "there is no module 'nowhere'"),

@@ -79,6 +79,14 @@ def test_a_package_of_another_version_is_bad(fedct: Fedct, kit: Kit, monkeypatch
     assert checked(fedct, kit, "numpy") == said
 
 
+def test_scores_without_test_records_are_no_scores(fedct: Fedct, kit: Kit) -> None:
+    kit.edit("metrics = false", "metrics = true")
+    sentence = "test scores: metrics = true, and there are no test records to score"
+    assert sentence in fedct("silo", "check", kit.folder, "--offline").out
+    kit.edit("test-fraction = 0.0", "test-fraction = 0.2")
+    assert sentence not in fedct("silo", "check", kit.folder, "--offline").out
+
+
 def test_offline_makes_no_connection(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.create_connection", lambda *_, **__: pytest.fail("a connection was made"))
     outcome = fedct("silo", "check", kit.folder, "--offline")

@@ -176,7 +176,7 @@ def app(silo: Silo) -> Iterator[CheckFinding]:
     config = silo.place
     if isinstance(config, AppSilo):
         load(config.app.client)
-        yield good(f"client app: {config.app.client} is imported, and answers {', '.join(config.app.replies)}")
+        yield good(f"client app: {config.app.client} is imported, and may answer {', '.join(config.app.replies)}")
 
 
 # --- keys and the log

@@ -115,6 +115,11 @@ def labels(silo: Silo) -> Iterator[CheckFinding]:
                 "write them as in the records' file",
                 error,
             )
+    elif config.policy.metrics and not config.data.test_fraction:
+        yield warning(
+            "test scores: metrics = true, and there are no test records to score",
+            "set test-fraction or test-file under [data] in silo.toml",
+        )
 
 
 def _table(silo: Silo, table: pa.Table, what: str, path: Path) -> Iterator[CheckFinding]:
