@@ -91,6 +91,11 @@ def test_init_makes_all_that_a_superlink_and_its_superexec_need(folder: Path) ->
     context.load_cert_chain(folder / "certificates/server.pem", folder / "certificates/server.key")
 
 
+def test_init_names_a_port_that_has_to_be_forwarded(folder: Path) -> None:
+    assert "forward that one to it" not in coordinator("init", folder).output
+    assert "silos call port 443: forward" in coordinator("init", folder, "--gateway", "fl.example.org:443").output
+
+
 def test_init_again_keeps_what_is_there(folder: Path, study: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     done = coordinator("init", folder, "--host", "127.0.0.1", "--study", study)
@@ -147,7 +152,7 @@ def test_run_says_what_is_wrong_before_it_asks_the_superlink(folder: Path, mista
     assert list((folder / "runs").iterdir()) == []
 
 
-@pytest.mark.parametrize("said", ["no-run", "failed"])
+@pytest.mark.parametrize("said", ["no-run", "failed", "stopped"])
 def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
@@ -158,7 +163,7 @@ def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
     def status(self: object, number: int) -> str:
         if said == "no-run":
             raise RunOver("run 5 is not known to the SuperLink")
-        return "finished:failed"
+        return f"finished:{said}"
 
     monkeypatch.setattr(run.SuperLink, "start", start)
     monkeypatch.setattr(run.SuperLink, "status", status)
@@ -166,5 +171,6 @@ def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
     for name in ("_POLL_SECONDS", "_ASK_SECONDS"):
         monkeypatch.setattr(run, name, 0.01)
     reason = refusal("run", folder, "--run-dir", tmp_path / "run", error=RunError)
+    assert ("the run was stopped" in reason) is (said == "stopped")
     assert f"go on with: fedct coordinator run {folder} --resume {tmp_path / 'run'}" in reason
     assert RunFolder(tmp_path / "run").read_json("result.json") == {"status": "failed", "reason": reason}

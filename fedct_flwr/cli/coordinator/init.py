@@ -66,6 +66,8 @@ def init(
     out.say(f"{folder} is ready{', with a new server certificate' if renewed else ''}")
     for finding in gathered(inspect_public(read_study(study)).suspicious) if study else ():
         out.warn(finding.sentence)
+    if gateway and coordinator.gateway.is_file() and (port := host_and_port(gateway, "--gateway")[1]) != GATEWAY_PORT:
+        out.say(f"nginx listens on port {GATEWAY_PORT}, and silos call port {port}: forward that one to it")
     late = renew_kits(coordinator)
     for silo in late if known else invited(coordinator):
         out.say(f"{silo} needs new certificates: fedct coordinator invite {in_shell(folder)} {silo} --again")

@@ -149,7 +149,8 @@ def follow_run(
         finally:
             log = _keep_log(superlink, run_id, run_folder)
     if run_folder.read_json("result.json").get("status") != "completed":
-        raise RunError(reason(run_folder, log) or "the run failed")
+        why = reason(run_folder, log) or "the run failed"
+        raise RunError(f"{why}; go on with: {again}" if run_folder.rounds() else why)
 
 
 def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedRounds, run_folder: RunFolder) -> None:
@@ -174,6 +175,7 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
         if state.startswith("finished") and not watch():
             raise RunOver(
                 reason(None, superlink.log(run_id))
+                or (state.endswith("stopped") and "the run was stopped, as by 'fedct coordinator stop'")
                 or f"the run is over for Flower ({state}) but left no result in {run_folder.path}: the SuperExec was "
                 "started again, or does not see that folder under the same name"
             )
@@ -215,7 +217,7 @@ def _show(out: Output, config: RunConfig, run_folder: RunFolder, started: float)
     with contextlib.suppress(OSError):
         scoreboard.save_gains(verdict, run_folder)
     seconds = time.monotonic() - started
-    show_run(out, run_folder, config, rows, verdict, seconds, "it keeps its scores to itself")
+    show_run(out, run_folder, config, rows, verdict, seconds, "it keeps them to itself, or has no test records")
 
 
 def stop(
