@@ -60,9 +60,9 @@ class LabelSharing(VoteSharing):
     def rounds(self, silos: "CoTraining", rule: Consensus, begun: "Checkpoint", last: int) -> Iterator["Checkpoint"]:
         """Algorithm 1 of FedCT (arXiv:2310.05696) at the server; comments have the paper's lines.
 
-        A round here is what the paper does between two messages, ``b`` steps of local training. ``labels`` are L
-        ``(num_public,)``. ``state`` is what the rule remembers; a majority remembers nothing. ``begun`` is round 0, or
-        the checkpoint of a run that is resumed.
+        ``silos`` is the strategy, which asks them. A round here is what the paper does between two messages, ``b``
+        steps of local training. ``labels`` are L ``(num_public,)``. ``state`` is what the rule remembers; a majority
+        remembers nothing. ``begun`` is round 0, or the checkpoint of a run that is resumed.
 
         It differs from the paper in four ways. Silos with opposite labels are left out (``CoTraining``). Above 5,000
         public examples each round asks about a random part, and silos learn the labels of the last part alone. Learners

@@ -123,7 +123,10 @@ def signals(seen: Observation) -> Iterator[tuple[str, Scores]]:
 def all_scores(
     refits: Sequence[Mapping[str, Observation]], members: Mapping[str, NDArray[np.bool_]]
 ) -> dict[str, NDArray[np.float64]]:
-    """Every attack of one seat: scores ``(refits, candidates)``, silo after silo, with ``members`` of shadow runs."""
+    """Scores ``(refits, candidates)`` by attack, of those that all refits and silos allow, silo after silo.
+
+    ``members`` tells for each silo which candidates each refit trained on, ``(refits, candidates)``.
+    """
     found: dict[str, list[NDArray[np.float64]]] = {}
     for silo, bits in members.items():
         by_refit = [dict(signals(refit[silo])) for refit in refits]

@@ -240,7 +240,7 @@ class WeightSharing(Algorithm):
 
 @dataclass(frozen=True)
 class FedAvg(WeightSharing):
-    """The mean of all networks (McMahan et al., arXiv:1602.05629)."""
+    """The mean of the networks of the silos that answer, by their numbers of records (McMahan, arXiv:1602.05629)."""
 
     name: ClassVar[str] = "fedavg"
     title: ClassVar[str] = "FedAvg"

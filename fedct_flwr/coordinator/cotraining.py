@@ -195,7 +195,8 @@ class CoTraining(Strategy):
     def train_and_label(self, number: int, labels: Answers, state: "State") -> Heard:
         """Round ``number`` at all silos: each trains on the labels so far, and answers. Raises RunError.
 
-        ``labels`` ``(num_public,)``; ``state`` is the rule's, which may have targets for each silo.
+        ``labels`` ``(num_public,)``; ``state`` is the rule's, which may have targets for each silo. ``note`` compares
+        with the labels of the round before, which this strategy remembers.
         """
         if self._grid is None:
             raise RunError("silos are asked before the strategy was started")

@@ -44,7 +44,7 @@ _WAS_DATES: Final = {b"fedct": b"days since 1970"}
 
 
 def is_dated(kind: pa.DataType) -> bool:
-    """Whether a column's values are dates or times of a day in a calendar, by its type."""
+    """Whether a column's type is a date or a timestamp; a time of day alone is neither."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 

@@ -98,7 +98,11 @@ def inspect_folder(config: "RunConfig") -> FolderInspection:
 def _read(
     config: "RunConfig", public: pa.Table, silos: Mapping[SiloName, "Source"], settings: TableSettings
 ) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
-    """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
+    """Read each silo's table, and compare its columns with the public set's.
+
+    Returns the tables that have records and a label column, and a finding for each silo with a fault: one with missing
+    or extra columns is in both.
+    """
     label = config.label_column
     text = [*([label] if config.outcome == "class" else []), *text_columns(public), *settings.text]
     text += [settings.group] if settings.group else []

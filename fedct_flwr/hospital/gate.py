@@ -26,10 +26,9 @@ import threading
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from flwr.app import RecordDict
-from numpy.typing import NDArray
 
 from fedct_flwr import wire
 from fedct_flwr.hospital.egress_log import EgressLog, keep
@@ -45,11 +44,9 @@ from fedct_flwr.wire.kinds import Kind, kind_of
 from fedct_flwr.wire.messages import asks_for_weights, from_record, to_record
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fedct_flwr.config.silo import Policy
     from fedct_flwr.hospital.shared_usage import SharedUsage
-    from fedct_flwr.secure_sum.silo import SumClient
+    from fedct_flwr.secure_sum.silo import Contribution, SumClient
 
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 
@@ -64,7 +61,10 @@ class AdmittedQuestion:
 
 
 class Usage:
-    """Totals of the lines for one study and public set. No run is ever forgotten."""
+    """Totals of the log's lines: ``spent`` for one study and public set, all else over all studies.
+
+    No run is ever forgotten.
+    """
 
     def __init__(self, terms: Terms) -> None:
         self._study = terms.study
@@ -163,17 +163,7 @@ class Bounds:
     added: str
 
 
-class Summands(Protocol):
-    """A silo's summands. Raises SumRefused."""
-
-    def vector(self, shape: Shape) -> "NDArray[np.uint64]":
-        """The silo's numbers ``(shape.length,)``."""
-
-    def charge(self, shape: Shape) -> None:
-        """Write that a question is used up."""
-
-
-Adding: TypeAlias = Callable[[Set[str], Set[str], Callable[[Shape], None]], "tuple[SumClient, Summands] | None"]
+Adding: TypeAlias = Callable[[Set[str], Set[str], Callable[[Shape], None]], "tuple[SumClient, Contribution] | None"]
 """Makes the silo's part in sums of the questions that were answered and those that were added, by their SHA-256."""
 
 
@@ -258,9 +248,9 @@ class Gate:
                 self._check_approved()
                 if self._adding is None:
                     raise Refused(Refusal.POLICY)
-                summand, once = self._adding
+                client, summands = self._adding
                 self._run = run_id
-                reply = summand.answer(from_record(content), once)
+                reply = client.answer(from_record(content), summands)
                 fault = Fault.from_number(reply[-2]).name if Header.of(reply).step is Step.REFUSED else ""
                 entry = self._line(
                     Event.ADDED, run_id, code_hash,

@@ -269,7 +269,10 @@ class JointLinear:
         return not long and may_be_noise(rows, scale * math.sqrt(self.plan.num_classes))
 
     def lost(self, progress: Descent) -> Descent:
-        """Progress where the sum of a step cannot be opened: the weights stay. Raises ValueError like ``step``."""
+        """Go past a step whose sum the coordinator cannot open. Raises ValueError like ``step``.
+
+        The weights stay, but after the last look: it sets them from the sums that were opened.
+        """
         if progress.step >= self.plan.steps:
             raise ValueError(f"step {progress.step} of {self.plan.steps}")
         return self._after(progress, None)

@@ -44,5 +44,8 @@ class Weighted(Plain):
 
 
 def as_estimator(learner: Any) -> Any:
-    """Wrap an object with ``fit`` and ``predict``."""
+    """Wrap a classifier with ``fit`` and ``predict`` as a scikit-learn estimator, which trains a copy of it.
+
+    The estimator takes sample weights if ``learner.fit`` does.
+    """
     return (Weighted if has_fit_parameter(learner, "sample_weight") else Plain)(learner)

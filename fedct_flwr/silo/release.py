@@ -202,7 +202,7 @@ class _Kept(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """Choice of the release that answers instead of the personal model or students."""
+    """A labeler that answers instead of the personal model, and the settings that make it another one."""
 
     labeler: "Labeler"
     decisive: Mapping[str, object]

@@ -70,8 +70,8 @@ def simulate(
     are divided by ``partition=Dirichlet(0.5, silos=10)`` or ``IID(10)``; without ``public`` a quarter of the records
     loses its labels. ``group`` names a column that says which records belong together, such as a patient's number: it
     is no feature, and no patient is both trained on and tested with. ``time`` and ``event`` name columns of follow-up
-    instead of a ``label``: silos then share grades of risk. ``tests`` are test tables of silos that hold no
-    share of their records out; each of the other silos does.
+    instead of a ``label``: silos then share grades of risk. A silo with a table in ``tests`` is tested on
+    it, and any other on a share of its records.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these; for times to an event also a
@@ -105,6 +105,7 @@ def simulate(
     label, of_times = _of_times(label, time, event, algorithm, settings)
     settings = {key: value for key, value in settings.items() if key not in of_times}
     begun = _begun(resume, run_dir)
+    # Later ones win: the settings of a run that goes on, the data, keys of the run config, the algorithm, the learner.
     # Another seed of repeated runs has the settings of the first one.
     before = _first if begun is None else begun
     if silos is None and before is None:

@@ -49,10 +49,10 @@ class Division(NamedTuple):
 
 
 class OwnRanking:
-    """A silo's own model of ``estimator``, and its evidence on own records ``(n, p)`` out of fold.
+    """A silo's choice of an untrained ``estimator``, with its evidence on own records ``(n, p)`` out of fold.
 
-    ``evidence`` is the mean concordance within folds over five divisions, NaN without an event to rank. Of a
-    ``RidgeCox`` without a penalty the one with the best evidence is taken. ``groups`` ``(n,)`` stay in one fold.
+    ``evidence`` is the mean concordance within folds over five divisions, NaN without an event to rank. A ``RidgeCox``
+    without a penalty takes the one with the best evidence. ``groups`` ``(n,)`` stay in one fold.
     """
 
     def __init__(self, estimator: Any, X: Any, y: _Floats, groups: NDArray[Any] | None, rng: Generator) -> None:

@@ -176,7 +176,10 @@ def _budget_of(epsilon: float, delta: float, spent_: float | None) -> dict[str, 
 
 
 def _budgets(config: SiloConfig, study: StudyFolder | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Budgets of each record, and of the silo as a whole by noise in secure sums, with each one's ledger."""
+    """Each promise's name (``privacy``: for each record, ``sums``: for the silo) with its budget and what is spent.
+
+    Amounts are None without a study, or where the ledger cannot be read.
+    """
     for name, promise in promises_of(config).items():
         found = _told(partial(promise.spending, study.name)) if study else None
         yield (

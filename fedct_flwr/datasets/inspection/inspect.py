@@ -211,7 +211,10 @@ def _spellings(
 
 
 def _several(counts: Counts, label: str) -> Iterator[Finding]:
-    """Cells of several labels: each part between commas is a class; between ``;`` or ``|``, it is in two cells."""
+    """Refuse label cells that hold several labels, with one finding at most.
+
+    Each part is a cell of its own elsewhere; between ``;`` or ``|``, two different cells that share a part are enough.
+    """
     names = {name: re.sub(r"[\[\](){}\"']", "", name) for own in counts.values() for name in own}
     for separator in (";", "|", ","):
         parts = {name: [part.strip() for part in bare.split(separator)] for name, bare in names.items()}

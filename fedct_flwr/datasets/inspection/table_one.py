@@ -270,7 +270,10 @@ def _others(sizes: Sequence[int], trained: _Mask) -> Iterator[tuple[int, NDArray
 
 
 def _difference(smd: float, what: str, here: float, there: Floats, inside: bool) -> dict[str, Any]:
-    """The fields of a site about what differs most."""
+    """The fields of a ``SiteCell`` on its value that differs most, with the range of it at the other tables.
+
+    ``inside``: the others cover ``here`` already, so it marks no cell.
+    """
     span = (float(there.min()), float(there.max()))
     return {
         "smd": smd,
