@@ -277,7 +277,7 @@ def _labels(
     if why := next((why for name in classes if (why := fault(name) or formula_fault(name))), None):
         # A label may be a patient's name: it is not quoted.
         raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
-    given = _as_given(parts, label, named, classes) if config.data == MEMORY else ()
+    given = _as_given(parts, label, classes) if config.data == MEMORY else ()
     schema = Schema(classes, columns, given=given)
     for part, names in zip(parts, named, strict=True):
         if unknown := len(set(names) - set(classes)):
@@ -288,18 +288,26 @@ def _labels(
     return schema, [encode_labels(names, classes) for names in named]
 
 
-def _as_given(
-    parts: Sequence[_Labeled], label: str, named: Sequence[Sequence[str]], classes: Sequence[str]
-) -> tuple[Any, ...]:
-    """The first label of each class as its table holds it; empty where that is how its name looks, or of many types."""
-    found: dict[str, Any] = {}
-    for part, names in zip(parts, named, strict=True):
-        _, first = np.unique(names, return_index=True)
-        column = part.table.column(label)
-        found = {names[at]: column[int(at)].as_py() for at in first} | found
-    given = tuple(found[name] for name in classes)
-    usual = as_labels(classes).tolist() == [*given] or len({*map(type, given)}) > 1
-    return () if usual or not isinstance(given[0], str | int | float) else given
+def _as_given(parts: Sequence[_Labeled], label: str, classes: Sequence[str]) -> tuple[Any, ...]:
+    """Each class as all tables write it, or its name where they differ in more than blanks around it.
+
+    Empty where that is how names look anyway, or of many types.
+    """
+    found: dict[str, set[Any]] = {}
+    for part in parts:
+        cells = part.table.column(label).unique()
+        for name, cell in zip(class_names(pa.chunked_array([cells]), label, part.source.where), cells, strict=True):
+            found.setdefault(name, set()).add(cell.as_py())
+    kinds = {type(cell) for cells in found.values() for cell in cells}
+    if len(kinds) > 1 or not kinds <= {str, int, float}:
+        return ()
+    given = tuple(_spelling(found[name], name) for name in classes)
+    return () if as_labels(classes).tolist() == [*given] else given
+
+
+def _spelling(cells: set[Any], name: str) -> Any:
+    cells = cells if len(cells) == 1 else {cell.strip() for cell in cells}
+    return cells.pop() if len(cells) == 1 else name
 
 
 def _groups(parts: Sequence[_Labeled], group: str) -> list[Groups | None]:
