@@ -116,17 +116,35 @@ class HeldLearner:
     """A learner that the caller has made, instead of a name that leads to one. It can be found while this object lives.
 
     ``name`` is an import path with ``@`` and something that tells it from others; ``copy`` makes an untrained copy,
-    and ``packages`` are those whose code is in it. ``models`` are trained ones that no file can hold, by where that
-    would be.
+    and ``packages`` are those whose code is in it.
     """
 
     def __init__(self, name: str, copy: Callable[[], Any], packages: Collection[str]) -> None:
         self.name, self.copy, self.packages = name, copy, sorted(packages)
-        self.models: dict[Path, Any] = {}
         _HELD[name] = self
 
 
 _HELD: Final[WeakValueDictionary[str, HeldLearner]] = WeakValueDictionary()
+
+
+class ModelMemory(dict[Path, Any]):
+    """Trained models that no file can hold, by the paths that they would have. Its copy elsewhere is empty."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModelMemory, ()
+
+
+_MEMORIES: Final[WeakValueDictionary[Path, ModelMemory]] = WeakValueDictionary()
+
+
+def memory_for(folder: Path) -> ModelMemory:
+    """Memory for the models of a folder. Learners of this process use it as long as a caller holds it."""
+    return _MEMORIES.setdefault(folder.resolve(), ModelMemory())
+
+
+def models_in_memory(path: Path) -> ModelMemory | None:
+    """Memory for a model of this path; None where its folder has none."""
+    return _MEMORIES.get(path.resolve().parent)
 
 
 def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: Any) -> Any:
@@ -245,12 +263,6 @@ def packages(name: str) -> Collection[str]:
     """The top packages whose types a file of the learner's model may hold."""
     held = _HELD.get(name)
     return held.packages if held else [] if name == AUTO else [package(name)]
-
-
-def models_in_memory(name: str) -> dict[Path, Any] | None:
-    """Trained models that no file can hold, by the paths that they would have; None for a learner by import path."""
-    held = _HELD.get(name)
-    return held.models if held else None
 
 
 def package(name: str) -> str:

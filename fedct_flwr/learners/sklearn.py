@@ -20,7 +20,15 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr import learners
 from fedct_flwr.files import write_atomically
-from fedct_flwr.learners.catalog import CLASSIFIERS, LIBRARIES, NOT_SOFT, SOME_REGRESSORS, package
+from fedct_flwr.learners.catalog import (
+    CLASSIFIERS,
+    LIBRARIES,
+    NOT_SOFT,
+    SOME_REGRESSORS,
+    ModelMemory,
+    models_in_memory,
+    package,
+)
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.output_validation import classes_of, places_of, probabilities_of, values_of
 from fedct_flwr.learners.preprocessing import ARRAYS, apply
@@ -151,7 +159,6 @@ class SklearnLearner:
         packages: Collection[str] = (),
         num_classes: int = MAX_CLASSES,
         ways: Sequence[NDArray[Any] | None] = (None,),
-        in_memory: dict[Path, Any] | None = None,
     ) -> None:
         if weighted or balanced:
             weight_parameter(estimator)
@@ -160,7 +167,6 @@ class SklearnLearner:
         self._transformer = transformer
         self._packages = {*packages, *packages_in(estimator)}
         self._num_classes = num_classes
-        self._in_memory = in_memory
         self._single = _has_network(estimator)
         self._trained: Any = None
 
@@ -229,9 +235,9 @@ class SklearnLearner:
         try:
             write_atomically(path, self.to_bytes())
         except TrainingError:
-            if self._in_memory is None:
+            if (memory := models_in_memory(path)) is None:
                 raise
-            self._in_memory[path.absolute()] = self._pipeline
+            memory[path.resolve()] = self._pipeline
 
     def to_bytes(self) -> bytes:
         """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
@@ -240,16 +246,16 @@ class SklearnLearner:
                 raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
             return learners.dumps(self._pipeline)
         except Exception as error:
-            raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
+            raise TrainingError(f"{self.name} cannot be saved: {error}") from error
 
     def load(self, path: Path) -> Self:
         """Take over a saved pipeline: its transformer and its classifier. Raises DataError."""
-        known = (self._in_memory or {}).get(path.absolute())
-        return self.take_over(known or load_model(path, self._packages))
+        memory = models_in_memory(path) or ModelMemory()
+        return self.take_over(memory.get(path.resolve()) or load_model(path, self._packages))
 
     def has(self, path: Path) -> bool:
         """Whether ``save`` kept a model under this path."""
-        return path.exists() or path.absolute() in (self._in_memory or {})
+        return path.exists() or path.resolve() in (models_in_memory(path) or ())
 
     @property
     def _pipeline(self) -> Pipeline:

@@ -21,7 +21,7 @@ from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.files import unsynced, write_json
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.learners.catalog import check_from_file
+from fedct_flwr.learners.catalog import ModelMemory, check_from_file, memory_for
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.runs import scores
@@ -51,6 +51,7 @@ class Simulation:
     dataset: "FederatedDataset"
     algorithm: "Algorithm"
     folder: RunFolder
+    models: ModelMemory
 
     @classmethod
     def checked(
@@ -76,7 +77,8 @@ class Simulation:
         dataset = datasets.load(config)
         silos = [silo.name for silo in dataset.silos]
         algorithm = check_run(config, dataset, Subject.simulated(dataset), silos, named=named, begun=begun)
-        return cls(config, dataset, algorithm, RunFolder(path))
+        folder = RunFolder(path)
+        return cls(config, dataset, algorithm, folder, memory_for(folder.models))
 
     @cached_property
     def findings(self) -> list[Finding]:

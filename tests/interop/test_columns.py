@@ -12,6 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from xgboost import XGBClassifier
 
+from fedct_flwr.learners.catalog import ModelMemory
+from fedct_flwr.simulation import simulation
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import DataError, LearnerError, RunError
@@ -124,14 +126,25 @@ def test_teachers_get_them_as_well() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()), LOCAL(max_iter=2000)],
-    ids=["function", "class"],
+    [
+        make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()),
+        LOCAL(max_iter=2000),
+        HistGradientBoostingClassifier(early_stopping=True, scoring="roc_auc"),
+    ],
+    ids=["function", "class", "import path"],
 )
 def test_a_model_that_no_file_can_hold_is_kept_in_this_process(kind: Any) -> None:
     found = run(kind)
     assert not np.isnan([row.pooled["federated"] for row in found.rows]).any()
     assert set(found.models["north"].predict(frame(9, 5))) <= {"yes", "no"}
     assert not [*(found.path / "models").glob("*")]
+
+
+def test_a_run_says_why_a_model_could_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "memory_for", lambda folder: ModelMemory())
+    with pytest.warns(UserWarning, match="keep its model: north, south: Pipeline cannot be saved"):
+        found = run(make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()))
+    assert "flower.log in the run folder says why" in " ".join(found.notes)
 
 
 def notes(n: int, seed: int) -> Any:
