@@ -112,15 +112,19 @@ _EXTRAS: Final = {
 }
 
 
+USUAL: Final = "default"
+"""Arrays, as scikit-learn's transformers give them unless ``set_config`` says otherwise."""
+
+
 class HeldLearner:
     """A learner that the caller has made, instead of a name that leads to one. It can be found while this object lives.
 
     ``name`` is an import path with ``@`` and something that tells it from others; ``copy`` makes an untrained copy,
-    and ``packages`` are those whose code is in it.
+    and ``packages`` are those whose code is in it. ``output`` is the caller's ``transform_output`` of scikit-learn.
     """
 
-    def __init__(self, name: str, copy: Callable[[], Any], packages: Collection[str]) -> None:
-        self.name, self.copy, self.packages = name, copy, sorted(packages)
+    def __init__(self, name: str, copy: Callable[[], Any], packages: Collection[str], output: str = USUAL) -> None:
+        self.name, self.copy, self.packages, self.output = name, copy, sorted(packages), output
         _HELD[name] = self
 
 
@@ -263,6 +267,12 @@ def packages(name: str) -> Collection[str]:
     """The top packages whose types a file of the learner's model may hold."""
     held = _HELD.get(name)
     return held.packages if held else [] if name == AUTO else [package(name)]
+
+
+def output_of(name: str) -> str:
+    """The ``transform_output`` of scikit-learn under which a learner trains and predicts."""
+    held = _HELD.get(name)
+    return held.output if held else USUAL
 
 
 def package(name: str) -> str:

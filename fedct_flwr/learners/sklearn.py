@@ -6,12 +6,14 @@ that a silo or a command needs.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
@@ -25,13 +27,14 @@ from fedct_flwr.learners.catalog import (
     LIBRARIES,
     NOT_SOFT,
     SOME_REGRESSORS,
+    USUAL,
     ModelMemory,
     models_in_memory,
     package,
 )
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.output_validation import classes_of, places_of, probabilities_of, values_of
-from fedct_flwr.learners.preprocessing import ARRAYS, apply
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values
 
@@ -143,6 +146,7 @@ class SklearnLearner:
     are those whose types its files may hold, in addition to scikit-learn's and those that the estimator is made of.
     ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``ways`` are labels for these
     classes to train on, each ``(num_classes,)`` or None for their numbers: the first that the estimator takes is used.
+    ``output`` is scikit-learn's ``transform_output`` for the estimator: ``set_config`` holds for one thread.
     Raises LearnerError if it is ``weighted`` or ``balanced`` but takes no sample weights.
     """
 
@@ -159,6 +163,7 @@ class SklearnLearner:
         packages: Collection[str] = (),
         num_classes: int = MAX_CLASSES,
         ways: Sequence[NDArray[Any] | None] = (None,),
+        output: str = USUAL,
     ) -> None:
         if weighted or balanced:
             weight_parameter(estimator)
@@ -167,6 +172,7 @@ class SklearnLearner:
         self._transformer = transformer
         self._packages = {*packages, *packages_in(estimator)}
         self._num_classes = num_classes
+        self._configured = partial(config_context, transform_output=output)
         self._single = _has_network(estimator)
         self._trained: Any = None
 
@@ -196,7 +202,7 @@ class SklearnLearner:
         for model in models:
             try:
                 given = self._transform(X) if given is None else given
-                with ARRAYS():
+                with self._configured():
                     model.fit(given, y, **weights)
                 _check_search(model)
                 self._trained = model
@@ -302,7 +308,7 @@ class SklearnLearner:
         given = None
         try:
             given = self._transform(X)
-            with ARRAYS():
+            with self._configured():
                 return getattr(self._trained, method)(given)
         except TrainingError:
             raise

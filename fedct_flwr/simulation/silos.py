@@ -21,6 +21,7 @@ import joblib
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn import get_config
 
 from fedct_flwr import datasets, learners
 from fedct_flwr.config.run import MEMORY
@@ -445,7 +446,8 @@ def _as_object(learner: Any, packages: Iterable[str], *, deep: bool) -> Given:
         digest = f"unnamed-{next(_NUMBERS)}"
     original = copy.deepcopy(learner) if deep else copied(learner)
     name = f"{kind.__module__}.{kind.__qualname__}@{digest}".replace("<", "").replace(">", "").replace(",", "")
-    held = HeldLearner(name, partial(copy.deepcopy if deep else copied, original), set(packages))
+    made = partial(copy.deepcopy if deep else copied, original)
+    held = HeldLearner(name, made, set(packages), get_config()["transform_output"])
     return Given(name, {}, held)
 
 
