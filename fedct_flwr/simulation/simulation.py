@@ -123,6 +123,8 @@ class Simulation:
         settings += [config.student_settings()] if config.student else []
         schema, parts = self.dataset.schema, [self.dataset.public.X, *(silo.private.X for silo in self.dataset.silos)]
         sentences = [text for one in settings for text in (unread(one, schema), unusual_texts(one, schema, *parts))]
+        if any(one.by_path for one in settings):
+            sentences += [getattr(one, "remark", "") for one in named_learners(config, self.dataset)]
         yield from dict.fromkeys(filter(None, sentences))
         yield from self.algorithm.notes(config, self.dataset)
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import DataError, LearnerError
+from fedct_flwr.types import DataError, DataWarning, LearnerError
 
 rng = np.random.default_rng(0)
 SILOS = {name: ((X := rng.normal(size=(80, 3))), np.where(X[:, 0] > 0, "yes", "no")) for name in ("a", "b")}
@@ -116,6 +116,12 @@ def test_another_default_of_torch_draws_no_other_weights() -> None:
     finally:
         torch.set_default_dtype(torch.float32)
     np.testing.assert_array_equal(*found)
+
+
+def test_a_network_of_probabilities_is_named() -> None:
+    nn = pytest.importorskip("torch").nn
+    with pytest.warns(DataWarning, match="ends in probabilities"):
+        run(nn.Sequential(network(), nn.Softmax(dim=1)), local_steps=1)
 
 
 def test_numpys_errors_end_no_run() -> None:
