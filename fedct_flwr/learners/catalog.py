@@ -5,8 +5,8 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -80,6 +80,19 @@ LANGUAGE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 MAKING: Final = threading.RLock()
 """Held while a learner is made: torch has one random generator for all threads, and networks begin with what it gives.
 """
+
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """Torch as in a thread of its own, whatever a notebook has set in this one: with gradients, and on the CPU."""
+    torch = sys.modules.get("torch")
+    with ExitStack() as usual:
+        if torch and torch.is_inference_mode_enabled():
+            usual.enter_context(torch.inference_mode(mode=False))
+        if torch and torch.get_default_device().type != "cpu":
+            usual.enter_context(torch.device("cpu"))
+        yield
+
 
 UNSAVED: Final = frozenset({"rulefit"})
 """Learners whose trained models go into no file that loads without executing code."""

@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedct_flwr.datasets.federated import are_bytes
 from fedct_flwr.learners.base import Averageable
-from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.catalog import MAKING, usual_torch
 from fedct_flwr.learners.output_validation import check_probabilities
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
@@ -117,6 +117,7 @@ class TrainedNetwork:
         self._pays: bool | None = None
         self.reset()
 
+    @usual_torch()
     def reset(self) -> None:
         usual = torch.get_default_dtype()
         with MAKING, torch.random.fork_rng():

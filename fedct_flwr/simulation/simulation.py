@@ -21,7 +21,7 @@ from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.files import unsynced, write_json
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.learners.catalog import ModelMemory, check_from_file, memory_for
+from fedct_flwr.learners.catalog import ModelMemory, check_from_file, memory_for, usual_torch
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.runs import scores
@@ -186,7 +186,7 @@ class Simulation:
         each model that cannot be scored.
         """
         # For small tables BLAS's threads cost more than they bring.
-        with one_thread("blas"), unsynced():
+        with one_thread("blas"), unsynced(), usual_torch():
             rows = evaluation.score(self.config, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)
         if self.table_one.rows:

@@ -88,6 +88,19 @@ def network() -> Any:
     return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
 
 
+@pytest.mark.parametrize("learner", ["module", "mlp"])
+@pytest.mark.parametrize("state", ["inference", "default device"])
+def test_what_one_thread_has_set_in_torch_reaches_no_training(learner: str, state: str) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    made = network() if learner == "module" else learner
+    settings = {"local_steps": 100, "learning_rate": 0.01}
+    with torch.inference_mode() if state == "inference" else torch.device("meta"):
+        model = run(made, **settings).models["a"]
+        assert model.score(*SILOS["b"]) > 0.8
+    assert model.score(*SILOS["b"]) > 0.8
+
+
 @pytest.mark.parametrize("state", ["default dtype", "gradients off", "double"])
 def test_what_a_notebook_has_set_in_torch_changes_nothing(state: str) -> None:
     torch = pytest.importorskip("torch")
