@@ -5,6 +5,7 @@ place for tables: it holds their digest, by which they are found here. Other pro
 files, in a folder that the environment names.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -127,7 +128,7 @@ def federation(
     Raises ConfigError for a label that is the group or text, or a name in ``accept`` that no finding has; DataError
     that names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
     """
-    public = public or stand_in(silos, config)
+    given, public = public is not None, public or stand_in(silos, config)
     label, group = config.label_column, config.group_column or public.tables.group
     if group and group == label:
         raise ConfigError(f"column {label!r} cannot be both the label and the group: name another column as group")
@@ -157,7 +158,12 @@ def federation(
         if part.table.num_rows == 0:
             remedy = "take it away" if part.tested else leave_out
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
-    groups = _groups(parts, group)
+    of_public = []
+    if given and group in table.column_names:
+        # Whether it is filled in there is of no consequence.
+        with contextlib.suppress(DataError):
+            of_public.append(column_of_groups(table, group, public.where))
+    groups, public_groups = _groups(parts, group, of_public)
     if event:
         parts = [replace(part, table=with_signed_times(part.table, label, event, part.source.where)) for part in parts]
         for part in parts:
@@ -197,6 +203,7 @@ def federation(
         test=pool([silo.test for silo in own]),
         notes=notes,
         findings=tuple(inspected.suspicious),
+        public_groups=public_groups,
         table_one=inspected.table,
     )
 
@@ -310,14 +317,17 @@ def _spelling(cells: set[Any], name: str) -> Any:
     return cells.pop() if len(cells) == 1 else name
 
 
-def _groups(parts: Sequence[_Labeled], group: str) -> list[Groups | None]:
-    """Groups of each table's records; a test table, which is not split, may lack the column."""
+def _groups(
+    parts: Sequence[_Labeled], group: str, of_public: Sequence[pa.ChunkedArray]
+) -> tuple[list[Groups | None], Groups | None]:
+    """Groups of each table's records, and of the public set; a test table, which is not split, may lack the column."""
     concerned = [
         number for number, part in enumerate(parts) if group and (not part.tested or group in part.table.column_names)
     ]
     columns = [column_of_groups(parts[number].table, group, parts[number].source.where) for number in concerned]
-    found = dict(zip(concerned, numbered(columns), strict=True)) if columns else {}
-    return [found.get(number) for number in range(len(parts))]
+    *own, public = [*numbered([*columns, *of_public]), *([] if of_public else [None])] if columns else [None]
+    found = dict(zip(concerned, own, strict=True))
+    return [found.get(number) for number in range(len(parts))], public
 
 
 FOLDER: Final = "FEDCT_TABLES_FOLDER"
