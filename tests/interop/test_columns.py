@@ -74,6 +74,9 @@ LEARNERS = {
     "own function": lambda: make_pipeline(FunctionTransformer(grades), LogisticRegression()),
     "own transformer": lambda: make_pipeline(Grades(), LogisticRegression()),
     "xgboost": lambda: XGBClassifier(n_estimators=20, monotone_constraints={"age": 1}),
+    "xgboost by text": lambda: XGBClassifier(
+        n_estimators=20, monotone_constraints="(1,0,0)", interaction_constraints="[[0, 1], [2]]"
+    ),
 }
 
 
