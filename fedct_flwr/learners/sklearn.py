@@ -83,6 +83,8 @@ _DENSE: Final = ("xgboost", "imodels")
 """Packages whose classifiers take the classes at hand as 0, 1, ... without gaps alone."""
 _OF_MANY: Final = ("multiclass", "softmax", "multiclassova", "multiclass_ova", "ova", "ovr")
 """LightGBM's objectives for more than two classes."""
+_METRICS_OF_MANY: Final = ("multi", "auc_mu")
+"""In the names of its metrics for these."""
 _OF_A_TABLE: Final = (IndexError, AttributeError, TypeError)
 """Errors of an array that is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
@@ -348,6 +350,8 @@ def counting(estimator: Any, classes: int) -> Any:
     for key, value in params.items():
         if key.split("__")[-1] == "objective" and (str(value).startswith("multi:") or value in _OF_MANY):
             changed[key] = "binary:logistic" if value not in _OF_MANY else "binary"
+        if key.split("__")[-1] == "metric" and any(kind in str(value) for kind in _METRICS_OF_MANY):
+            changed[key] = None
     return copied(estimator).set_params(**changed) if changed else estimator
 
 
