@@ -118,9 +118,10 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
         for key, value in estimator.get_params(deep=True).items()
         if key.split("__")[-1] == "random_state" and value is None
     }
-    prepared = estimator.set_params(**open_states)
-    _check_params(prepared, name)
-    return prepared
+    # A frozen one returns nothing.
+    estimator.set_params(**open_states)
+    _check_params(estimator, name)
+    return estimator
 
 
 def _check_params(estimator: Any, name: str) -> None:

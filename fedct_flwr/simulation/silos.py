@@ -386,8 +386,7 @@ def given_learner(learner: Any, what: str) -> Given:
     if is_network(learner):
         return _as_object(learner, [_top(type(learner))], deep=True)
     # An estimator that predicts only once it is fitted, such as a stack, has the method in its class.
-    there = [*dir(type(learner)), *dir(learner)]
-    if not all(method in there for method in ("fit", "predict")):
+    if not all(hasattr(learner, method) or method in dir(type(learner)) for method in ("fit", "predict")):
         raise LearnerError(
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"

@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import DataError, DataWarning, LearnerError
+from fedct_flwr.types import ConfigError, DataError, DataWarning, LearnerError
 
 rng = np.random.default_rng(0)
 SILOS = {name: ((X := rng.normal(size=(80, 3))), np.where(X[:, 0] > 0, "yes", "no")) for name in ("a", "b")}
@@ -49,6 +51,20 @@ def test_labels_come_back_as_they_were_given(labels: tuple[Any, Any]) -> None:
     model = found.models["a"]
     assert np.mean(model.predict(X) == y) == model.score(X, y) > 0.8
     assert {*found.consensus.tolist()} - {None} == {*model.classes_.tolist()} == {*labels}
+
+
+def test_a_model_is_frozen_for_tools_that_train() -> None:
+    model, (X, y) = run("logistic-regression").models["a"], SILOS["b"]
+    for tool in (clone, lambda each: cross_val_score(each, X, y), lambda each: each.fit(X, y)):
+        with pytest.raises(ConfigError, match=r"wrap it in sklearn.frozen.FrozenEstimator"):
+            tool(model)
+    assert cross_val_score(FrozenEstimator(model), X, y).mean() > 0.8
+
+
+def test_a_frozen_estimator_votes_as_it_is() -> None:
+    X, y = SILOS["b"]
+    found = run(FrozenEstimator(LogisticRegression().fit(X, y))).models["a"]
+    assert found.predict(X).tolist() == LogisticRegression().fit(X, y).predict(X).tolist()
 
 
 def test_a_score_takes_labels_and_masks_as_training_does() -> None:
