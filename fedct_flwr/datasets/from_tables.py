@@ -5,6 +5,7 @@ place for tables: it holds their digest, by which they are found here. Other pro
 files, in a folder that the environment names.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -127,7 +128,7 @@ def federation(
     Raises ConfigError for a label that is the group or text, or a name in ``accept`` that no finding has; DataError
     that names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
     """
-    public = public or stand_in(silos, config)
+    given, public = public is not None, public or stand_in(silos, config)
     label, group = config.label_column, config.group_column or public.tables.group
     if group and group == label:
         raise ConfigError(f"column {label!r} cannot be both the label and the group: name another column as group")
@@ -157,7 +158,12 @@ def federation(
         if part.table.num_rows == 0:
             remedy = "take it away" if part.tested else leave_out
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
-    groups = _groups(parts, group)
+    of_public = []
+    if given and group in table.column_names:
+        # Whether it is filled in there is of no consequence.
+        with contextlib.suppress(DataError):
+            of_public.append(column_of_groups(table, group, public.where))
+    groups, public_groups = _groups(parts, group, of_public)
     if event:
         parts = [replace(part, table=with_signed_times(part.table, label, event, part.source.where)) for part in parts]
         for part in parts:
@@ -197,6 +203,7 @@ def federation(
         test=pool([silo.test for silo in own]),
         notes=notes,
         findings=tuple(inspected.suspicious),
+        public_groups=public_groups,
         table_one=inspected.table,
     )
 
@@ -277,7 +284,7 @@ def _labels(
     if why := next((why for name in classes if (why := fault(name) or formula_fault(name))), None):
         # A label may be a patient's name: it is not quoted.
         raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
-    given = _as_given(parts, label, named, classes) if config.data == MEMORY else ()
+    given = _as_given(parts, label, classes) if config.data == MEMORY else ()
     schema = Schema(classes, columns, given=given)
     for part, names in zip(parts, named, strict=True):
         if unknown := len(set(names) - set(classes)):
@@ -288,28 +295,39 @@ def _labels(
     return schema, [encode_labels(names, classes) for names in named]
 
 
-def _as_given(
-    parts: Sequence[_Labeled], label: str, named: Sequence[Sequence[str]], classes: Sequence[str]
-) -> tuple[Any, ...]:
-    """The first label of each class as its table holds it; empty where that is how its name looks, or of many types."""
-    found: dict[str, Any] = {}
-    for part, names in zip(parts, named, strict=True):
-        _, first = np.unique(names, return_index=True)
-        column = part.table.column(label)
-        found = {names[at]: column[int(at)].as_py() for at in first} | found
-    given = tuple(found[name] for name in classes)
-    usual = as_labels(classes).tolist() == [*given] or len({*map(type, given)}) > 1
-    return () if usual or not isinstance(given[0], str | int | float) else given
+def _as_given(parts: Sequence[_Labeled], label: str, classes: Sequence[str]) -> tuple[Any, ...]:
+    """Each class as all tables write it, or its name where they differ in more than blanks around it.
+
+    Empty where that is how names look anyway, or of many types.
+    """
+    found: dict[str, set[Any]] = {}
+    for part in parts:
+        cells = part.table.column(label).unique()
+        for name, cell in zip(class_names(pa.chunked_array([cells]), label, part.source.where), cells, strict=True):
+            found.setdefault(name, set()).add(cell.as_py())
+    kinds = {type(cell) for cells in found.values() for cell in cells}
+    if len(kinds) > 1 or not kinds <= {str, int, float}:
+        return ()
+    given = tuple(_spelling(found[name], name) for name in classes)
+    return () if as_labels(classes).tolist() == [*given] else given
 
 
-def _groups(parts: Sequence[_Labeled], group: str) -> list[Groups | None]:
-    """Groups of each table's records; a test table, which is not split, may lack the column."""
+def _spelling(cells: set[Any], name: str) -> Any:
+    cells = cells if len(cells) == 1 else {cell.strip() for cell in cells}
+    return cells.pop() if len(cells) == 1 else name
+
+
+def _groups(
+    parts: Sequence[_Labeled], group: str, of_public: Sequence[pa.ChunkedArray]
+) -> tuple[list[Groups | None], Groups | None]:
+    """Groups of each table's records, and of the public set; a test table, which is not split, may lack the column."""
     concerned = [
         number for number, part in enumerate(parts) if group and (not part.tested or group in part.table.column_names)
     ]
     columns = [column_of_groups(parts[number].table, group, parts[number].source.where) for number in concerned]
-    found = dict(zip(concerned, numbered(columns), strict=True)) if columns else {}
-    return [found.get(number) for number in range(len(parts))]
+    *own, public = [*numbered([*columns, *of_public]), *([] if of_public else [None])] if columns else [None]
+    found = dict(zip(concerned, own, strict=True))
+    return [found.get(number) for number in range(len(parts))], public
 
 
 FOLDER: Final = "FEDCT_TABLES_FOLDER"

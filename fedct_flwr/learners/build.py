@@ -12,7 +12,7 @@ from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES, FederatedDataset, PublicSet
 from fedct_flwr.datasets.schema import Schema, as_labels
-from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, is_network, make, models_in_memory, packages
+from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, is_network, make, output_of, packages
 from fedct_flwr.learners.preprocessing import apply, standard
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.seeding import random_state
@@ -101,7 +101,7 @@ def untrained(
     if not num_classes:
         model = make(name, settings.params, number=True, **wanted)
         estimator = prepare(model, name, seed, number=True)
-        return SklearnRegressor(estimator, transformer, packages=packages(name))
+        return SklearnRegressor(estimator, transformer, packages=packages(name), output=output_of(name))
     params, augment = split_augment(settings.params)
     if name in LANGUAGE:
         params, augment = _beside_folder(settings, transformer), ()
@@ -130,7 +130,7 @@ def untrained(
             packages=packages(name),
             num_classes=num_classes,
             ways=[as_labels(classes), None] if settings.by_path or by_class else [None],
-            in_memory=models_in_memory(name),
+            output=output_of(name),
         )
 
     _check_augment(augment, examples)

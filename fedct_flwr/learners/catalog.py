@@ -5,8 +5,8 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -81,6 +81,19 @@ MAKING: Final = threading.RLock()
 """Held while a learner is made: torch has one random generator for all threads, and networks begin with what it gives.
 """
 
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """Torch as in a thread of its own, whatever a notebook has set in this one: with gradients, and on the CPU."""
+    torch = sys.modules.get("torch")
+    with ExitStack() as usual:
+        if torch and torch.is_inference_mode_enabled():
+            usual.enter_context(torch.inference_mode(mode=False))
+        if torch and torch.get_default_device().type != "cpu":
+            usual.enter_context(torch.device("cpu"))
+        yield
+
+
 UNSAVED: Final = frozenset({"rulefit"})
 """Learners whose trained models go into no file that loads without executing code."""
 
@@ -112,21 +125,43 @@ _EXTRAS: Final = {
 }
 
 
+USUAL: Final = "default"
+"""Arrays, as scikit-learn's transformers give them unless ``set_config`` says otherwise."""
+
+
 class HeldLearner:
     """A learner that the caller has made, instead of a name that leads to one. It can be found while this object lives.
 
     ``name`` is an import path with ``@`` and something that tells it from others; ``copy`` makes an untrained copy,
-    and ``packages`` are those whose code is in it. ``models`` are trained ones that no file can hold, by where that
-    would be.
+    and ``packages`` are those whose code is in it. ``output`` is the caller's ``transform_output`` of scikit-learn.
     """
 
-    def __init__(self, name: str, copy: Callable[[], Any], packages: Collection[str]) -> None:
-        self.name, self.copy, self.packages = name, copy, sorted(packages)
-        self.models: dict[Path, Any] = {}
+    def __init__(self, name: str, copy: Callable[[], Any], packages: Collection[str], output: str = USUAL) -> None:
+        self.name, self.copy, self.packages, self.output = name, copy, sorted(packages), output
         _HELD[name] = self
 
 
 _HELD: Final[WeakValueDictionary[str, HeldLearner]] = WeakValueDictionary()
+
+
+class ModelMemory(dict[Path, Any]):
+    """Trained models that no file can hold, by the paths that they would have. Its copy elsewhere is empty."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModelMemory, ()
+
+
+_MEMORIES: Final[WeakValueDictionary[Path, ModelMemory]] = WeakValueDictionary()
+
+
+def memory_for(folder: Path) -> ModelMemory:
+    """Memory for the models of a folder. Learners of this process use it as long as a caller holds it."""
+    return _MEMORIES.setdefault(folder.resolve(), ModelMemory())
+
+
+def models_in_memory(path: Path) -> ModelMemory | None:
+    """Memory for a model of this path; None where its folder has none."""
+    return _MEMORIES.get(path.resolve().parent)
 
 
 def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: Any) -> Any:
@@ -247,10 +282,10 @@ def packages(name: str) -> Collection[str]:
     return held.packages if held else [] if name == AUTO else [package(name)]
 
 
-def models_in_memory(name: str) -> dict[Path, Any] | None:
-    """Trained models that no file can hold, by the paths that they would have; None for a learner by import path."""
+def output_of(name: str) -> str:
+    """The ``transform_output`` of scikit-learn under which a learner trains and predicts."""
     held = _HELD.get(name)
-    return held.models if held else None
+    return held.output if held else USUAL
 
 
 def package(name: str) -> str:

@@ -6,12 +6,14 @@ that a silo or a command needs.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
@@ -20,10 +22,19 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr import learners
 from fedct_flwr.files import write_atomically
-from fedct_flwr.learners.catalog import CLASSIFIERS, LIBRARIES, NOT_SOFT, SOME_REGRESSORS, package
+from fedct_flwr.learners.catalog import (
+    CLASSIFIERS,
+    LIBRARIES,
+    NOT_SOFT,
+    SOME_REGRESSORS,
+    USUAL,
+    ModelMemory,
+    models_in_memory,
+    package,
+)
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.output_validation import classes_of, places_of, probabilities_of, values_of
-from fedct_flwr.learners.preprocessing import ARRAYS, apply
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values
 
@@ -72,6 +83,8 @@ _DENSE: Final = ("xgboost", "imodels")
 """Packages whose classifiers take the classes at hand as 0, 1, ... without gaps alone."""
 _OF_MANY: Final = ("multiclass", "softmax", "multiclassova", "multiclass_ova", "ova", "ovr")
 """LightGBM's objectives for more than two classes."""
+_METRICS_OF_MANY: Final = ("multi", "auc_mu")
+"""In the names of its metrics for these."""
 _OF_A_TABLE: Final = (IndexError, AttributeError, TypeError)
 """Errors of an array that is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
@@ -105,9 +118,10 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
         for key, value in estimator.get_params(deep=True).items()
         if key.split("__")[-1] == "random_state" and value is None
     }
-    prepared = estimator.set_params(**open_states)
-    _check_params(prepared, name)
-    return prepared
+    # A frozen one returns nothing.
+    estimator.set_params(**open_states)
+    _check_params(estimator, name)
+    return estimator
 
 
 def _check_params(estimator: Any, name: str) -> None:
@@ -135,6 +149,7 @@ class SklearnLearner:
     are those whose types its files may hold, in addition to scikit-learn's and those that the estimator is made of.
     ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``ways`` are labels for these
     classes to train on, each ``(num_classes,)`` or None for their numbers: the first that the estimator takes is used.
+    ``output`` is scikit-learn's ``transform_output`` for the estimator: ``set_config`` holds for one thread.
     Raises LearnerError if it is ``weighted`` or ``balanced`` but takes no sample weights.
     """
 
@@ -151,7 +166,7 @@ class SklearnLearner:
         packages: Collection[str] = (),
         num_classes: int = MAX_CLASSES,
         ways: Sequence[NDArray[Any] | None] = (None,),
-        in_memory: dict[Path, Any] | None = None,
+        output: str = USUAL,
     ) -> None:
         if weighted or balanced:
             weight_parameter(estimator)
@@ -160,7 +175,7 @@ class SklearnLearner:
         self._transformer = transformer
         self._packages = {*packages, *packages_in(estimator)}
         self._num_classes = num_classes
-        self._in_memory = in_memory
+        self._configured = partial(config_context, transform_output=output)
         self._single = _has_network(estimator)
         self._trained: Any = None
 
@@ -190,7 +205,7 @@ class SklearnLearner:
         for model in models:
             try:
                 given = self._transform(X) if given is None else given
-                with ARRAYS():
+                with self._configured():
                     model.fit(given, y, **weights)
                 _check_search(model)
                 self._trained = model
@@ -229,9 +244,9 @@ class SklearnLearner:
         try:
             write_atomically(path, self.to_bytes())
         except TrainingError:
-            if self._in_memory is None:
+            if (memory := models_in_memory(path)) is None:
                 raise
-            self._in_memory[path.absolute()] = self._pipeline
+            memory[path.resolve()] = self._pipeline
 
     def to_bytes(self) -> bytes:
         """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
@@ -240,16 +255,16 @@ class SklearnLearner:
                 raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
             return learners.dumps(self._pipeline)
         except Exception as error:
-            raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
+            raise TrainingError(f"{self.name} cannot be saved: {error}") from error
 
     def load(self, path: Path) -> Self:
         """Take over a saved pipeline: its transformer and its classifier. Raises DataError."""
-        known = (self._in_memory or {}).get(path.absolute())
-        return self.take_over(known or load_model(path, self._packages))
+        memory = models_in_memory(path) or ModelMemory()
+        return self.take_over(memory.get(path.resolve()) or load_model(path, self._packages))
 
     def has(self, path: Path) -> bool:
         """Whether ``save`` kept a model under this path."""
-        return path.exists() or path.absolute() in (self._in_memory or {})
+        return path.exists() or path.resolve() in (models_in_memory(path) or ())
 
     @property
     def _pipeline(self) -> Pipeline:
@@ -296,7 +311,7 @@ class SklearnLearner:
         given = None
         try:
             given = self._transform(X)
-            with ARRAYS():
+            with self._configured():
                 return getattr(self._trained, method)(given)
         except TrainingError:
             raise
@@ -336,6 +351,8 @@ def counting(estimator: Any, classes: int) -> Any:
     for key, value in params.items():
         if key.split("__")[-1] == "objective" and (str(value).startswith("multi:") or value in _OF_MANY):
             changed[key] = "binary:logistic" if value not in _OF_MANY else "binary"
+        if key.split("__")[-1] == "metric" and any(kind in str(value) for kind in _METRICS_OF_MANY):
+            changed[key] = None
     return copied(estimator).set_params(**changed) if changed else estimator
 
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from fedct_flwr import survival
 from fedct_flwr.config.learner import AUTO, LearnerSettings
-from fedct_flwr.learners.catalog import SURVIVAL, make, models_in_memory, packages
+from fedct_flwr.learners.catalog import SURVIVAL, make, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.output_validation import values_of
 from fedct_flwr.learners.safeguard import Trust
@@ -143,6 +143,4 @@ def survival_learner(settings: LearnerSettings, seed: int, silo: SiloName, trans
                 f"learner {name!r} does not take censored times: use 'cox', 'xgboost' with the objective {_COX!r}, or "
                 "a function fit(X, time, event) that returns another, from X to scores"
             )
-    return SurvivalLearner(
-        estimator, transformer, seed, silo, packages=packages(name), in_memory=models_in_memory(name)
-    )
+    return SurvivalLearner(estimator, transformer, seed, silo, packages=packages(name))

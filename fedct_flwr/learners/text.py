@@ -189,7 +189,8 @@ def _default(model: Any, key: str) -> Any:
 
 def _strings(columns: Any) -> list[str]:
     if isinstance(columns, str):
-        return [columns]
+        # XGBoost takes lists as text, too.
+        return [] if columns.startswith(("(", "[")) else [columns]
     if isinstance(columns, Mapping | list | tuple | np.ndarray):
         return [name for one in columns for name in _strings(one)]
     return []

@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedct_flwr.datasets.federated import are_bytes
 from fedct_flwr.learners.base import Averageable
-from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.catalog import MAKING, usual_torch
 from fedct_flwr.learners.output_validation import check_probabilities
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
@@ -77,6 +77,12 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+_TWICE: Final = (
+    "the network ends in probabilities, and training and prediction take their softmax once more: leave out its last "
+    "Softmax or Sigmoid"
+)
+
+
 class TrainedNetwork:
     """A network with its optimizer and how many steps it has taken; how it is trained, subclasses know.
 
@@ -84,6 +90,9 @@ class TrainedNetwork:
 
     ``make_network`` returns a fresh ``nn.Module`` that maps ``(n, ...)`` to logits ``(n, num_classes)``.
     """
+
+    remark = ""
+    """One sentence on outputs that are no logits, once ``check_output`` has seen them."""
 
     def __init__(
         self,
@@ -108,6 +117,7 @@ class TrainedNetwork:
         self._pays: bool | None = None
         self.reset()
 
+    @usual_torch()
     def reset(self) -> None:
         usual = torch.get_default_dtype()
         with MAKING, torch.random.fork_rng():
@@ -135,7 +145,8 @@ class TrainedNetwork:
         try:
             with torch.inference_mode():
                 given = as_floats(self._tensor(given))
-                shape = tuple(self._network.eval()(given).shape)
+                output = self._network.eval()(given)
+                shape = tuple(output.shape)
         except Exception as error:
             taken, made = tuple(given.shape[1:]), ""
             if taken != X.shape[1:] and X.dtype != np.object_:
@@ -149,6 +160,10 @@ class TrainedNetwork:
                 f"the network's output for two examples has shape {shape}: it must be one logit for each of the "
                 f"{self._num_classes} classes"
             )
+        whole, last = output.sum(dim=1), [*self._network.modules()][-1]
+        shares = isinstance(last, nn.Sigmoid) or torch.allclose(whole, torch.ones_like(whole))
+        if shares and ((output >= 0) & (output <= 1)).all():
+            self.remark = _TWICE
 
     def predict(self, X: Features) -> HardLabels:
         return self.labels_of(self._tensor(X))

@@ -208,7 +208,10 @@ def means_words(rows: Sequence[SiloScores]) -> str:
 def _gaps(rows: Sequence[SiloScores]) -> Iterator[str]:
     models = {method for row in rows for of in row.tests.values() for method in of.models}
     if models and "federated" not in models:
-        yield "no score of the co-trained models, as the run has kept none: set save-models, or a student for votes"
+        yield (
+            "no score of the co-trained models, as the run has kept none: set save-models, or a student for votes; "
+            "flower.log in the run folder says why a model could not be kept"
+        )
     for test in TESTS:
         alone = {row.silo: of for row in rows if (of := row.tests.get(test, _NO_TEST).only_class)}
         if alone and test == "pooled":

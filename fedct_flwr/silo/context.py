@@ -12,6 +12,7 @@ from fedct_flwr.silo.site import FolderState, LocalState, Site
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.study_folder import StudyFolder
+    from fedct_flwr.runs.run_folder import RunFolder
     from fedct_flwr.silo.noisy_sum import NoiseAdder
     from fedct_flwr.silo.release import Answering, Purse, Release
 
@@ -46,6 +47,8 @@ class SiloContext:
     """Makes the adder of the silo's share of noise in sums of votes; None where it adds to no such sum."""
     in_process: bool = False
     """Whether its learner lives as long as its state does."""
+    run: "RunFolder | None" = None
+    """Where the user of a simulation reads what its learner raises; a real silo has none."""
 
     @property
     def decision(self) -> Path | None:

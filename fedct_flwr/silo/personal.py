@@ -16,6 +16,7 @@ from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.learners.base import Choosing, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
+from fedct_flwr.runs.records import keep_error
 from fedct_flwr.silo.answers import Question, answer, safeguard_of
 from fedct_flwr.silo.context import SiloContext
 from fedct_flwr.silo.judgment import STORED, Judge, Judgment
@@ -138,7 +139,7 @@ class Personal:
                 if not known:
                     # Where a protection's labeler answers by itself, the model has learned only now.
                     self._write_judgment(question)
-                self._write(self._context.model, learner, progress)
+                self._write(self._context.model, learner, progress, question.instruction.round)
                 self._context.state.put(self._name, _State(*now, progress).to_bytes())
                 self._forget_others()
             self._keep_before(question)
@@ -203,7 +204,7 @@ class Personal:
         except (DataError, TrainingError, OSError) as error:
             logger.warning("Silo %s: what it makes of the consensus was not kept: %s", self._site.silo, error)
 
-    def _write(self, path: Path | None, model: object, progress: bytes) -> None:
+    def _write(self, path: Path | None, model: object, progress: bytes, round_: int) -> None:
         """Write the silo's model, if it keeps one; where a network trains on from is its model."""
         if path is None or not isinstance(model, Saveable):
             return
@@ -216,6 +217,8 @@ class Personal:
                     model.save(path)
         except (TrainingError, OSError) as error:
             logger.warning("The model was not kept in %s: %s", path, error)
+            if self._context.run:
+                keep_error(self._context.run, round_, self._site.silo, error)
             # Better no model than an outdated one that looks current.
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fedct_flwr.scoring.recalibration import Recalibration
 
 
+_TRAINED: Final = "a run's model is trained already: wrap it in sklearn.frozen.FrozenEstimator, or simulate() another"
 _OUTCOMES: Final = "the list of outcomes"
 _RECORDS: Final = "the table of records"
 
@@ -107,7 +108,10 @@ class SiloModel:
 
     def fit(self, records: Any, outcomes: Any) -> Self:
         """Raise ConfigError: scikit-learn's tools look for a method of this name, and a run's model is trained."""
-        raise ConfigError("a run's model is trained already: simulate() trains another")
+        raise ConfigError(_TRAINED)
+
+    def __sklearn_clone__(self) -> NoReturn:
+        raise ConfigError(_TRAINED)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

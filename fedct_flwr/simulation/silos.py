@@ -21,6 +21,7 @@ import joblib
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn import get_config
 
 from fedct_flwr import datasets, learners
 from fedct_flwr.config.run import MEMORY
@@ -385,8 +386,7 @@ def given_learner(learner: Any, what: str) -> Given:
     if is_network(learner):
         return _as_object(learner, [_top(type(learner))], deep=True)
     # An estimator that predicts only once it is fitted, such as a stack, has the method in its class.
-    there = [*dir(type(learner)), *dir(learner)]
-    if not all(method in there for method in ("fit", "predict")):
+    if not all(hasattr(learner, method) or method in dir(type(learner)) for method in ("fit", "predict")):
         raise LearnerError(
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"
@@ -445,7 +445,8 @@ def _as_object(learner: Any, packages: Iterable[str], *, deep: bool) -> Given:
         digest = f"unnamed-{next(_NUMBERS)}"
     original = copy.deepcopy(learner) if deep else copied(learner)
     name = f"{kind.__module__}.{kind.__qualname__}@{digest}".replace("<", "").replace(">", "").replace(",", "")
-    held = HeldLearner(name, partial(copy.deepcopy if deep else copied, original), set(packages))
+    made = partial(copy.deepcopy if deep else copied, original)
+    held = HeldLearner(name, made, set(packages), get_config()["transform_output"])
     return Given(name, {}, held)
 
 

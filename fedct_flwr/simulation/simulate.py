@@ -148,7 +148,7 @@ def simulate(
         if own:
             own.remove()
         raise
-    return Run(simulation.folder, dataset=simulation.dataset, held=[own, data.tables, *held])
+    return Run(simulation.folder, dataset=simulation.dataset, held=[own, data.tables, *held, simulation.models])
 
 
 def _run(
@@ -171,7 +171,7 @@ def _run(
         monitor = Monitor(simulation.folder, on_round or (lambda record: advance(1)))
         simulation.run(runner, monitor, keep_log=keep_log)
     for line in grouped(errors_of(simulation.folder)):
-        warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
+        warnings.warn(f"a silo could not answer in each round, or keep its model: {line}", stacklevel=3)
     simulation.score(iter if visible is False else partial(bar_of, what=evaluation.TRAINING, visible=visible))
 
 

@@ -21,7 +21,7 @@ from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.files import unsynced, write_json
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.learners.catalog import check_from_file
+from fedct_flwr.learners.catalog import ModelMemory, check_from_file, memory_for, usual_torch
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.runs import scores
@@ -51,6 +51,7 @@ class Simulation:
     dataset: "FederatedDataset"
     algorithm: "Algorithm"
     folder: RunFolder
+    models: ModelMemory
 
     @classmethod
     def checked(
@@ -76,7 +77,8 @@ class Simulation:
         dataset = datasets.load(config)
         silos = [silo.name for silo in dataset.silos]
         algorithm = check_run(config, dataset, Subject.simulated(dataset), silos, named=named, begun=begun)
-        return cls(config, dataset, algorithm, RunFolder(path))
+        folder = RunFolder(path)
+        return cls(config, dataset, algorithm, folder, memory_for(folder.models))
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -121,6 +123,8 @@ class Simulation:
         settings += [config.student_settings()] if config.student else []
         schema, parts = self.dataset.schema, [self.dataset.public.X, *(silo.private.X for silo in self.dataset.silos)]
         sentences = [text for one in settings for text in (unread(one, schema), unusual_texts(one, schema, *parts))]
+        if any(one.by_path for one in settings):
+            sentences += [getattr(one, "remark", "") for one in named_learners(config, self.dataset)]
         yield from dict.fromkeys(filter(None, sentences))
         yield from self.algorithm.notes(config, self.dataset)
 
@@ -182,7 +186,7 @@ class Simulation:
         each model that cannot be scored.
         """
         # For small tables BLAS's threads cost more than they bring.
-        with one_thread("blas"), unsynced():
+        with one_thread("blas"), unsynced(), usual_torch():
             rows = evaluation.score(self.config, self.dataset, self.folder, progress, tell)
         scores.save(rows, self.folder.path / scores.FILE)
         if self.table_one.rows:

@@ -38,7 +38,7 @@ def patients(num: int, rows: int, seed: int, first: int = 0) -> pd.DataFrame:
 def folder(tmp_path: Path) -> Path:
     for number, name in enumerate(("a", "b", "c")):
         patients(30, 5, number, first=100 * number).to_csv(tmp_path / f"{name}.csv", index=False)
-    patients(20, 5, 9).drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    patients(20, 5, 9, first=300).drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
     return tmp_path
 
 
@@ -212,6 +212,17 @@ def said(dataset: FederatedDataset) -> list[str]:
 def test_patients_of_several_silos_are_said(folder: Path) -> None:
     patients(30, 5, 1, first=15).to_csv(folder / "b.csv", index=False)
     assert said(read(folder, group_column="patient")) == ["15 of 75 groups have records at several silos"]
+
+
+def test_patients_of_the_public_set_and_a_silo_are_said(folder: Path) -> None:
+    public = patients(20, 5, 9, first=285).drop(columns="ill")
+    patients(30, 5, 1, first=300).assign(patient=lambda table: " " + table["patient"].astype(str)).to_csv(
+        folder / "b.csv", index=False
+    )
+    public.to_csv(folder / "public.csv", index=False)
+    assert said(read(folder, group_column="patient")) == ["5 of 30 groups of silo b are in the public set as well"]
+    public.assign(patient=np.nan).to_csv(folder / "public.csv", index=False)
+    assert not said(read(folder, group_column="patient", seed=1))
 
 
 def test_a_silo_without_a_test_is_said_where_all_of_its_records_are_of_one_group(folder: Path) -> None:

@@ -144,7 +144,7 @@ CODES = {
     "xgboost, counted": lambda: XGBClassifier(n_estimators=5, objective="multi:softmax", num_class=3),
     "xgboost within": lambda: make_pipeline(StandardScaler(), XGBClassifier(n_estimators=5)),
     "lightgbm": lambda: pytest.importorskip("lightgbm").LGBMClassifier(
-        n_estimators=5, objective="multiclass", num_class=3, verbose=-1
+        n_estimators=5, objective="multiclass", num_class=3, metric=["multi_logloss", "auc_mu"], verbose=-1
     ),
     "boosting": lambda: HistGradientBoostingClassifier(max_iter=5),
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -12,6 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from xgboost import XGBClassifier
 
+from fedct_flwr.learners.catalog import ModelMemory
+from fedct_flwr.simulation import simulation
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import DataError, LearnerError, RunError
@@ -71,6 +74,9 @@ LEARNERS = {
     "own function": lambda: make_pipeline(FunctionTransformer(grades), LogisticRegression()),
     "own transformer": lambda: make_pipeline(Grades(), LogisticRegression()),
     "xgboost": lambda: XGBClassifier(n_estimators=20, monotone_constraints={"age": 1}),
+    "xgboost by text": lambda: XGBClassifier(
+        n_estimators=20, monotone_constraints="(1,0,0)", interaction_constraints="[[0, 1], [2]]"
+    ),
 }
 
 
@@ -124,14 +130,35 @@ def test_teachers_get_them_as_well() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()), LOCAL(max_iter=2000)],
-    ids=["function", "class"],
+    [
+        make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()),
+        LOCAL(max_iter=2000),
+        HistGradientBoostingClassifier(early_stopping=True, scoring="roc_auc"),
+    ],
+    ids=["function", "class", "import path"],
 )
 def test_a_model_that_no_file_can_hold_is_kept_in_this_process(kind: Any) -> None:
     found = run(kind)
     assert not np.isnan([row.pooled["federated"] for row in found.rows]).any()
     assert set(found.models["north"].predict(frame(9, 5))) <= {"yes", "no"}
     assert not [*(found.path / "models").glob("*")]
+
+
+def test_pipelines_get_what_scikit_learn_is_set_to() -> None:
+    parts = [("n", StandardScaler(), ["age", "bp"]), ("c", OneHotEncoder(sparse_output=False), ["grade"])]
+    own = FunctionTransformer(lambda table: table[["c__grade_v", "c__grade_y"]])
+    with config_context(transform_output="pandas"):
+        found = run(make_pipeline(ColumnTransformer(parts), own, LogisticRegression()))
+    assert min(row.pooled["federated"] for row in found.rows) > 0.8
+    test = frame(150, 5)
+    assert found.models["north"].score(test, test["ill"]) > 0.8
+
+
+def test_a_run_says_why_a_model_could_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "memory_for", lambda folder: ModelMemory())
+    with pytest.warns(UserWarning, match="keep its model: north, south: Pipeline cannot be saved"):
+        found = run(make_pipeline(FunctionTransformer(lambda table: table[["age"]]), LogisticRegression()))
+    assert "flower.log in the run folder says why" in " ".join(found.notes)
 
 
 def notes(n: int, seed: int) -> Any:
@@ -144,6 +171,6 @@ def notes(n: int, seed: int) -> Any:
 def test_one_column_of_sentences_is_what_a_learner_of_texts_reads_and_the_remedy_elsewhere() -> None:
     silos, public = {"a": notes(60, 0), "b": notes(60, 1)}, notes(60, 2).drop(columns="ill")
     found = simulate(silos, public, label="ill", learner="tfidf-linear", rounds=2, progress=False)
-    assert min(row.pooled["federated"] for row in found.rows) > 0.9
+    assert min(row.pooled["federated"] for row in found.rows) > 0.8
     with pytest.raises(DataError, match=r"have: read it as text \(--set text-columns=note"):
         simulate(silos, public, label="ill", learner="random-forest", progress=False)

@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import DataError, LearnerError
+from fedct_flwr.types import ConfigError, DataError, DataWarning, LearnerError
 
 rng = np.random.default_rng(0)
 SILOS = {name: ((X := rng.normal(size=(80, 3))), np.where(X[:, 0] > 0, "yes", "no")) for name in ("a", "b")}
@@ -49,6 +51,20 @@ def test_labels_come_back_as_they_were_given(labels: tuple[Any, Any]) -> None:
     model = found.models["a"]
     assert np.mean(model.predict(X) == y) == model.score(X, y) > 0.8
     assert {*found.consensus.tolist()} - {None} == {*model.classes_.tolist()} == {*labels}
+
+
+def test_a_model_is_frozen_for_tools_that_train() -> None:
+    model, (X, y) = run("logistic-regression").models["a"], SILOS["b"]
+    for tool in (clone, lambda each: cross_val_score(each, X, y), lambda each: each.fit(X, y)):
+        with pytest.raises(ConfigError, match=r"wrap it in sklearn.frozen.FrozenEstimator"):
+            tool(model)
+    assert cross_val_score(FrozenEstimator(model), X, y).mean() > 0.8
+
+
+def test_a_frozen_estimator_votes_as_it_is() -> None:
+    X, y = SILOS["b"]
+    found = run(FrozenEstimator(LogisticRegression().fit(X, y))).models["a"]
+    assert found.predict(X).tolist() == LogisticRegression().fit(X, y).predict(X).tolist()
 
 
 def test_a_score_takes_labels_and_masks_as_training_does() -> None:
@@ -88,6 +104,19 @@ def network() -> Any:
     return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
 
 
+@pytest.mark.parametrize("learner", ["module", "mlp"])
+@pytest.mark.parametrize("state", ["inference", "default device"])
+def test_what_one_thread_has_set_in_torch_reaches_no_training(learner: str, state: str) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    made = network() if learner == "module" else learner
+    settings = {"local_steps": 100, "learning_rate": 0.01}
+    with torch.inference_mode() if state == "inference" else torch.device("meta"):
+        model = run(made, **settings).models["a"]
+        assert model.score(*SILOS["b"]) > 0.8
+    assert model.score(*SILOS["b"]) > 0.8
+
+
 @pytest.mark.parametrize("state", ["default dtype", "gradients off", "double"])
 def test_what_a_notebook_has_set_in_torch_changes_nothing(state: str) -> None:
     torch = pytest.importorskip("torch")
@@ -116,6 +145,12 @@ def test_another_default_of_torch_draws_no_other_weights() -> None:
     finally:
         torch.set_default_dtype(torch.float32)
     np.testing.assert_array_equal(*found)
+
+
+def test_a_network_of_probabilities_is_named() -> None:
+    nn = pytest.importorskip("torch").nn
+    with pytest.warns(DataWarning, match="ends in probabilities"):
+        run(nn.Sequential(network(), nn.Softmax(dim=1)), local_steps=1)
 
 
 def test_numpys_errors_end_no_run() -> None:

@@ -157,6 +157,24 @@ def test_numbers_that_no_column_holds_are_named() -> None:
         table_of(pd.DataFrame({"x": NUMBERS + 1j}), "it")
 
 
+@pytest.mark.parametrize(
+    ("first", "others", "expected"),
+    [
+        (["yes ", "no"], ["yes", "no"], ["no", "yes"]),
+        (["yes ", "no"], ["yes ", "no"], ["no", "yes "]),
+        (["1.0", "0"], ["1", "0"], ["0", "1"]),
+        (["True", "False"], ["TRUE", "FALSE"], ["false", "true"]),
+        (["True", "False"], [True, False], [False, True]),
+        ([1.0, 2.5], [1, 1], [1.0, 2.5]),
+    ],
+)
+def test_one_odd_spelling_of_a_label_names_no_class(first: list[Any], others: list[Any], expected: list[Any]) -> None:
+    X = np.arange(8.0)[:, None]
+    schema = loaded({"north": (X, first * 4), "south": (X, others * 4)}, X, "").schema
+    found = schema.outcome.as_written(np.array([0, 1])).tolist()
+    assert list(map(repr, found)) == list(map(repr, expected))
+
+
 # --- what is no column
 
 

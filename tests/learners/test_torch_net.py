@@ -81,6 +81,16 @@ def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None
         learner.check_output(X)
 
 
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [(nn.Softmax(dim=1), True), (nn.Sigmoid(), True), (nn.LogSoftmax(dim=1), False), (nn.ReLU(), False)],
+)
+def test_outputs_that_are_probabilities_are_named(last: nn.Module, told: bool) -> None:
+    learner = TorchLearner(lambda: nn.Sequential(nn.Linear(4, 2), last), 2, Training(), device="cpu")
+    learner.check_output(X)
+    assert ("leave out its last Softmax" in learner.remark) is told
+
+
 def test_features_that_do_not_fit_are_named_as_preprocessing_made_them() -> None:
     wider = FunctionTransformer(lambda X: np.c_[X, X[:, :1]])
     learner = TorchLearner(lambda: nn.Linear(4, 2), 2, Training(), device="cpu", transformer=wider)

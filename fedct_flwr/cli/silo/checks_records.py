@@ -262,6 +262,8 @@ def learner(silo: Silo) -> Iterator[CheckFinding]:
         yield warning(f"learner {name}: it does not use all columns", sentence)
     if sentence := unusual_texts(config.learner, agreed.schema, X):
         yield warning(sentence, "nothing, if that is so")
+    if sentence := getattr(made, "remark", ""):
+        yield warning(f"learner {name}: its outputs are no logits", sentence)
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 

@@ -97,7 +97,7 @@ def _by_half(records: Examples, *, timed: bool) -> Examples:
 
 
 def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
-    """Groups that stand at several silos, or in a silo's training and test part."""
+    """Groups that stand at several silos, in the public set too, or in a silo's training and test part."""
     for silo in dataset.silos:
         both = () if silo.groups is None or silo.test_groups is None else np.intersect1d(silo.groups, silo.test_groups)
         if len(both):
@@ -110,6 +110,11 @@ def _of_groups(dataset: FederatedDataset) -> Iterator[Finding]:
         parts = [part for part in (silo.groups, silo.test_groups) if part is not None]
         own, sizes = np.unique(np.concatenate(parts), return_counts=True) if parts else (np.zeros(0), np.zeros(0))
         found += [own] if silo.groups is not None else []
+        public = () if dataset.public_groups is None else np.intersect1d(own, dataset.public_groups)
+        if len(public):
+            message = f"{len(public):,} of {count(len(own), 'group')} of silo {silo.name} are in the public set as well"
+            fix = "remove them from one of the two, unless silos number their groups by themselves"
+            yield Finding("shared-records", Severity.SAID, message, fix, silo=silo.name)
         if len(own) > 2 and sizes.max() > sizes.sum() / 2:
             message = f"most records of silo {silo.name} are of one group"
             fix = "leave the group empty where it is not known, also instead of 0 or 9999"
