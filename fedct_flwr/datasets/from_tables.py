@@ -44,6 +44,7 @@ from fedct_flwr.datasets.tables import (
     columns_of,
     encode,
     encode_labels,
+    held_alike,
     numbers,
     text_columns,
     with_signed_times,
@@ -170,7 +171,7 @@ def federation(
     settings = public.tables.model_copy(update={"text": texts, "group": group})
     inspected = _inspected(public, table, unlabeled.column_names, parts, settings, config)
     del table
-    columns = columns_of(unlabeled, public.where, texts)
+    columns = held_alike(columns_of(unlabeled, public.where, texts), [part.table for part in parts])
     schema, labels = _labels(parts, columns, config, where)
     examples = PublicSet(encode(unlabeled, columns, public.where))
     del unlabeled
