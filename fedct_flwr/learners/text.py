@@ -6,6 +6,7 @@ gives them their form, and is part of its model file.
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -239,6 +240,23 @@ def _strings(columns: Any) -> list[str]:
     if isinstance(columns, Mapping | list | tuple | np.ndarray):
         return [name for one in columns for name in _strings(one)]
     return []
+
+
+def misread(settings: LearnerSettings, schema: "Schema") -> str:
+    """One sentence on columns of dates that a user's own code gets as numbers; empty without any."""
+    dates = [column.name for column in schema.columns if column.held.dtype == "days"]
+    reading, model = _reading(settings, schema) if dates else ("nothing", None)
+    if reading != "table" or not any(map(_is_own, _parts(model))):
+        return ""
+    return (
+        f"learner {settings.name!r} gets {listed(dates)} as days since 1970, not as dates: "
+        "pandas.to_datetime(days, unit='D') makes dates of them"
+    )
+
+
+def _is_own(part: Any) -> bool:
+    """Whether code of the user's own is in this part."""
+    return package(type(part).__module__) not in LIBRARIES or isinstance(getattr(part, "func", None), FunctionType)
 
 
 def unread(settings: LearnerSettings, schema: "Schema") -> str:

@@ -16,11 +16,11 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.schema import Column, Held, Schema
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import HeldLearner
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.learners.text import Reading, Table, reading_of, transformer_for
+from fedct_flwr.learners.text import Reading, Table, misread, reading_of, transformer_for
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import DataError, LearnerError
@@ -151,6 +151,22 @@ def test_boosted_trees_get_text_as_categories_unless_a_step_stands_before_them()
         table = table_for(model, schema, np.array([[50.0, 1.0]]))
         found.append(table.transform(np.array([[50.0, 0.0]]))["ward"].dtype == "category")
     assert found == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (make_pipeline(FunctionTransformer(lambda d: d), Seen()), True),
+        (make_pipeline(FunctionTransformer(np.log1p), LogisticRegression()), False),
+        (LogisticRegression(), False),
+    ],
+)
+def test_that_dates_are_numbers_is_told_where_own_code_gets_them(model: Any, told: bool) -> None:
+    held = HeldLearner("own.Model@1", lambda: model, [])
+    schema = Schema(SCHEMA.classes, (Column("age"), Column("seen", held=Held("days"))))
+    found = misread(LearnerSettings(name=held.name), schema)
+    assert ("gets 'seen' as days since 1970, not as dates" in found) == told
+    assert not misread(LearnerSettings(name=held.name), SCHEMA)
 
 
 def test_a_table_of_an_older_file_stays_as_it_was() -> None:
