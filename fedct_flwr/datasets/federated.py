@@ -168,7 +168,8 @@ class FederatedDataset:
 
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
     to compare with, never to train on. ``notes`` are sentences about the data for the person who runs it, ``findings``
-    and ``table_one`` the inspection of its tables; None where there are no tables.
+    and ``table_one`` the inspection of its tables; None where there are no tables. ``moved`` says which column of a
+    silo's table has another position than in the public set; empty for none.
     """
 
     name: str
@@ -180,6 +181,7 @@ class FederatedDataset:
     notes: tuple[str, ...] = ()
     findings: "tuple[Finding, ...]" = ()
     table_one: "TableOne | None" = None
+    moved: str = ""
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""

@@ -51,7 +51,7 @@ from fedct_flwr.datasets.tables import (
 )
 from fedct_flwr.datasets.values import no_column
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.printable import count, fault, formula_fault, listed
+from fedct_flwr.text.printable import count, fault, formula_fault, listed, quoted
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
 
@@ -158,6 +158,7 @@ def federation(
         if part.table.num_rows == 0:
             remedy = "take it away" if part.tested else leave_out
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
+    moved = _moved(parts, unlabeled.column_names, (label, event))
     groups = _groups(parts, group)
     if event:
         parts = [replace(part, table=with_signed_times(part.table, label, event, part.source.where)) for part in parts]
@@ -199,7 +200,21 @@ def federation(
         notes=notes,
         findings=tuple(inspected.suspicious),
         table_one=inspected.table,
+        moved=moved,
     )
+
+
+def _moved(parts: Sequence[_Labeled], features: Sequence[str], outcome: Collection[str]) -> str:
+    """The first position at which a silo's own table has another column than the public table; empty for none.
+
+    A group is no feature, and moves all columns after it.
+    """
+    for part in parts:
+        own = [name for name in part.table.column_names if name not in outcome]
+        for position, (name, other) in enumerate(zip(features, own, strict=False)):
+            if name != other and not part.tested:
+                return f"position {position} there is {quoted(name)}, but {quoted(other)} in {part.source.where}"
+    return ""
 
 
 def _taken_as_text(table: pa.Table, config: RunConfig) -> tuple[str, ...]:

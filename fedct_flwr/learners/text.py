@@ -212,6 +212,12 @@ def _is_set(value: Any) -> bool:
 
 def _columns_named(model: Any) -> list[str] | None:
     """The columns that an estimator names; none where it numbers them or gets the table; None where it does neither."""
+    meant = _columns_meant(model)
+    return None if meant is None else [name for one in meant for name in _strings(one)]
+
+
+def _columns_meant(model: Any) -> list[Any] | None:
+    """Names and numbers of columns in an estimator's parameters; None where it gets no table."""
     params = model.get_params(deep=True)
     parts = [part for part in (model, *params.values()) if isinstance(part, ColumnTransformer | FunctionTransformer)]
     # A transformer of one's own expects one's own table.
@@ -222,8 +228,16 @@ def _columns_named(model: Any) -> list[str] | None:
     given = [value for key, value in chosen_by.items() if key.split("__")[-1] in _BY_COLUMN and _is_set(value)]
     if not parts and not given:
         return None
-    chosen = [columns for part in parts for *_, columns in getattr(part, "transformers", ())]
-    return [name for one in [*given, *chosen] for name in _strings(one)]
+    return [*given, *(columns for part in parts for *_, columns in getattr(part, "transformers", ()))]
+
+
+def _is_by_number(columns: Any) -> bool:
+    """Whether columns are meant by their positions, or in a mask."""
+    if isinstance(columns, Mapping | list | tuple | np.ndarray):
+        return any(map(_is_by_number, columns))
+    if isinstance(columns, slice):
+        return any(map(_is_by_number, (columns.start, columns.stop)))
+    return isinstance(columns, int | np.integer | np.bool_) and columns is not True
 
 
 def _default(model: Any, key: str) -> Any:
@@ -242,16 +256,22 @@ def _strings(columns: Any) -> list[str]:
     return []
 
 
-def misread(settings: LearnerSettings, schema: "Schema") -> str:
-    """One sentence on columns of dates that a user's own code gets as numbers; empty without any."""
+def misread(settings: LearnerSettings, schema: "Schema", moved: str = "") -> Iterator[str]:
+    """A sentence on columns of dates that a user's own code gets as numbers, and one on positions that have ``moved``.
+
+    ``moved`` says which column stands where another one is in the public set.
+    """
     dates = [column.name for column in schema.columns if column.held.dtype == "days"]
-    reading, model = _reading(settings, schema) if dates else ("nothing", None)
-    if reading != "table" or not any(map(_is_own, _parts(model))):
-        return ""
-    return (
-        f"learner {settings.name!r} gets {listed(dates)} as days since 1970, not as dates: "
-        "pandas.to_datetime(days, unit='D') makes dates of them"
-    )
+    reading, model = _reading(settings, schema) if dates or moved else ("nothing", None)
+    if reading != "table":
+        return
+    if dates and any(map(_is_own, _parts(model))):
+        yield (
+            f"learner {settings.name!r} gets {listed(dates)} as days since 1970, not as dates: "
+            "pandas.to_datetime(days, unit='D') makes dates of them"
+        )
+    if moved and any(map(_is_by_number, _columns_meant(model) or ())):
+        yield f"learner {settings.name!r} numbers columns in the order of the public set, and {moved}: name the columns"
 
 
 def _is_own(part: Any) -> bool:

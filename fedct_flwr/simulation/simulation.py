@@ -123,7 +123,11 @@ class Simulation:
         sentences = [
             text
             for one in settings
-            for text in (unread(one, schema), unusual_texts(one, schema, *parts), misread(one, schema))
+            for text in (
+                unread(one, schema),
+                unusual_texts(one, schema, *parts),
+                *misread(one, schema, self.dataset.moved),
+            )
         ]
         yield from dict.fromkeys(filter(None, sentences))
         yield from self.algorithm.notes(config, self.dataset)

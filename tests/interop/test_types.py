@@ -54,10 +54,10 @@ def frames(form: str) -> dict[str, Any]:
     return {name: t if name == "public" else t.assign(ill=["yes", "no"] * 20) for name, t in silos.items()}
 
 
-def loaded(silos: Any, public: Any = None, label: str = "ill") -> FederatedDataset:
+def loaded(silos: Any, public: Any = None, label: str = "ill", **settings: Any) -> FederatedDataset:
     accepted = ("repeated-records", "shared-records", "label-in-public")
     data = data_of(silos, public, label)
-    return datasets.load(RunConfig.from_flower({**data.settings, "test-fraction": 0.0, "accept": accepted}))
+    return datasets.load(RunConfig.from_flower({**data.settings, "test-fraction": 0.0, "accept": accepted, **settings}))
 
 
 def loaded_arrays(X: Any) -> Any:
@@ -141,6 +141,22 @@ def test_whole_numbers_are_floats_for_all_silos_where_one_has_a_gap_and_for_new_
     assert [seen(dataset, part)["x"].dtype for part in (dataset.public.X, X)] == [np.int64, np.float64]
     tables["north"] = tables["north"].assign(x=np.where(NUMBERS == 0, np.nan, NUMBERS))
     assert seen(loaded(tables, public), dataset.public.X)["x"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("order", "moved"),
+    [
+        (["ill", "age", "x", "id"], ""),
+        (["x", "age", "ill", "id"], "position 0 there is 'age', but 'x' in the table of silo 'north'"),
+        (["age", "id", "x", "ill"], "position 1 there is 'x', but 'id' in the table of silo 'north'"),
+    ],
+)
+def test_a_column_of_a_silo_that_has_another_position_is_named(order: list[str], moved: str) -> None:
+    tables = frames("float")
+    public = tables.pop("public")
+    north = tables["north"].assign(id=range(40))[order]
+    tables = {"south": tables["south"].assign(id=range(40)), "north": north}
+    assert loaded(tables, public, **{"group-column": "id"}).moved == moved
 
 
 def test_codes_that_a_file_holds_as_categories_are_whole_numbers_to_ones_own_code(tmp_path: Path) -> None:

@@ -164,9 +164,38 @@ def test_boosted_trees_get_text_as_categories_unless_a_step_stands_before_them()
 def test_that_dates_are_numbers_is_told_where_own_code_gets_them(model: Any, told: bool) -> None:
     held = HeldLearner("own.Model@1", lambda: model, [])
     schema = Schema(SCHEMA.classes, (Column("age"), Column("seen", held=Held("days"))))
-    found = misread(LearnerSettings(name=held.name), schema)
-    assert ("gets 'seen' as days since 1970, not as dates" in found) == told
-    assert not misread(LearnerSettings(name=held.name), SCHEMA)
+    found = [*misread(LearnerSettings(name=held.name), schema)]
+    assert [f"learner {held.name!r} gets 'seen' as days since 1970, not as dates" in text for text in found] == (
+        [True] if told else []
+    )
+    assert not [*misread(LearnerSettings(name=held.name), SCHEMA)]
+
+
+def scaled(columns: Any) -> Any:
+    return make_pipeline(ColumnTransformer([("n", StandardScaler(), columns)]), LogisticRegression())
+
+
+@pytest.mark.parametrize(
+    ("model", "numbers"),
+    [
+        (scaled([1]), True),
+        (scaled(1), True),
+        (scaled([False, True]), True),
+        (scaled(slice(1, 2)), True),
+        (HistGradientBoostingClassifier(monotonic_cst=[1, 0]), True),
+        (scaled(["age"]), False),
+        (scaled(slice("age", "age")), False),
+        (scaled(make_column_selector(dtype_include="number")), False),
+        (HistGradientBoostingClassifier(monotonic_cst={"age": 1}), False),
+        (LogisticRegression(), False),
+    ],
+)
+def test_that_a_silo_has_other_positions_is_told_where_a_learner_numbers_columns(model: Any, numbers: bool) -> None:
+    held = HeldLearner("own.Model@1", lambda: model, [])
+    settings, schema = LearnerSettings(name=held.name), Schema.numeric(("a", "b"), ("age", "bp"))
+    told = f"learner {held.name!r} numbers columns in the order of the public set, and they moved: name the columns"
+    assert [*misread(settings, schema, "they moved")] == ([told] if numbers else [])
+    assert not [*misread(settings, schema)]
 
 
 def test_a_table_of_an_older_file_stays_as_it_was() -> None:

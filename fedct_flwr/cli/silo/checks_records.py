@@ -255,7 +255,7 @@ def learner(silo: Silo) -> Iterator[CheckFinding]:
         yield good(f"learner {name} with protection {config.privacy.protection}: {choice}")
     if sentence := unread(config.learner, agreed.schema):
         yield warning(f"learner {name}: it does not use all columns", sentence)
-    if sentence := misread(config.learner, agreed.schema):
+    for sentence in misread(config.learner, agreed.schema):
         yield warning(sentence, "nothing, if your code does so")
     if sentence := unusual_texts(config.learner, agreed.schema, X):
         yield warning(sentence, "nothing, if that is so")
