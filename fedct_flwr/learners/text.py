@@ -148,11 +148,11 @@ def _table(model: Any, learner: str, schema: "Schema") -> "Table":
     boosted = any(kind.__name__ in _BOOSTED or package(kind.__module__) in LIBRARIES[1:] for kind in kinds)
     forms = [
         Form(column.held.dtype if column.held.dtype in ("int64", "bool") else "")
-        if column.categories is None or column.name in numbers
+        if not column.categories or column.name in numbers
         else _form(column, "category" if boosted else "str")
         for column in schema.columns
     ]
-    return Table(names, list(schema.texts), forms=[[form.dtype, [*form.known], [*form.order]] for form in forms])
+    return Table(names, list(schema.texts), [[form.dtype, [*form.known], [*form.order]] for form in forms])
 
 
 def _form(column: "Column", text: str) -> "Form":
@@ -338,26 +338,17 @@ class Form(NamedTuple):
 class Table(Stateless):
     """All columns by their names and in their order, as a pandas DataFrame.
 
-    Strings where there is text, and elsewhere what ``forms`` says of each column; without them floats, or categories
-    with the study's values, perhaps as ``strings``.
+    Strings where there is text, and elsewhere what ``forms``, a ``Form`` of each column, says. Older files have the
+    study's ``categories`` instead, perhaps as ``strings``.
     """
 
+    forms: list[list[Any]] | None = None
+    categories: list[list[str]] | None = None
     strings = False
-    forms = None
 
-    def __init__(
-        self,
-        names: list[str],
-        texts: list[int],
-        categories: list[list[str]] | None = None,
-        strings: bool = False,
-        forms: list[list[Any]] | None = None,
-    ) -> None:
+    def __init__(self, names: list[str], texts: list[int], forms: list[list[Any]] | None = None) -> None:
         self.names = names
         self.texts = texts
-        # Older files have these two instead of forms.
-        self.categories = categories
-        self.strings = strings
         self.forms = forms
 
     def transform(self, X: Features) -> Any:
@@ -372,7 +363,7 @@ class Table(Stateless):
         if position in self.texts:
             return X[:, position]
         values = X[:, position].astype(np.float64)
-        dtype, known, order = Form(*self.forms[position]) if self.forms else self._before(position)
+        dtype, known, order = self.forms[position] if self.forms else self._before(position)
         if not known:
             # New records may have gaps where those of the study have none.
             whole = dtype and not np.isnan(values).any() and np.array_equal(as_held := values.astype(dtype), values)

@@ -159,10 +159,13 @@ def test_a_column_of_a_silo_that_has_another_position_is_named(order: list[str],
     assert loaded(tables, public, **{"group-column": "id"}).moved == moved
 
 
-def test_codes_that_a_file_holds_as_categories_are_whole_numbers_to_ones_own_code(tmp_path: Path) -> None:
-    for name, table in frames("integer").items():
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    (tmp_path / "data.toml").write_text('categories = ["x"]\n')
+@pytest.mark.parametrize("way", ["csv", "parquet"])
+def test_codes_that_a_file_holds_as_categories_are_whole_numbers_to_ones_own_code(way: str, tmp_path: Path) -> None:
+    if way == "csv":
+        (tmp_path / "data.toml").write_text('categories = ["x"]\n')
+    for name, table in frames("category of integers").items():
+        path = tmp_path / f"{name}.{way}"
+        table.to_parquet(path) if way == "parquet" else table.to_csv(path, index=False)
     dataset = loaded(tmp_path)
     found = seen(dataset, dataset.public.X)["x"]
     assert found.tolist() == NUMBERS.astype(int).tolist()
