@@ -169,7 +169,8 @@ class FederatedDataset:
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
     to compare with, never to train on. ``notes`` are sentences about the data for the person who runs it, ``findings``
     and ``table_one`` the inspection of its tables; None where there are no tables. ``public_groups`` are numbered as
-    the silos' are; None where the public set has no such column.
+    the silos' are; None where the public set has no such column. ``moved`` says which column of a silo's table has
+    another position than in the public set; empty for none.
     """
 
     name: str
@@ -182,6 +183,7 @@ class FederatedDataset:
     findings: "tuple[Finding, ...]" = ()
     table_one: "TableOne | None" = None
     public_groups: Groups | None = None
+    moved: str = ""
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""

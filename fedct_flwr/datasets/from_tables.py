@@ -45,13 +45,14 @@ from fedct_flwr.datasets.tables import (
     columns_of,
     encode,
     encode_labels,
+    held_alike,
     numbers,
     text_columns,
     with_signed_times,
 )
 from fedct_flwr.datasets.values import no_column
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.printable import count, fault, formula_fault, listed
+from fedct_flwr.text.printable import count, fault, formula_fault, listed, quoted
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
 
@@ -158,6 +159,7 @@ def federation(
         if part.table.num_rows == 0:
             remedy = "take it away" if part.tested else leave_out
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
+    moved = _moved(parts, unlabeled.column_names, (label, event))
     of_public = []
     if given and group in table.column_names:
         # Whether it is filled in there is of no consequence.
@@ -176,7 +178,7 @@ def federation(
     settings = public.tables.model_copy(update={"text": texts, "group": group})
     inspected = _inspected(public, table, unlabeled.column_names, parts, settings, config)
     del table
-    columns = columns_of(unlabeled, public.where, texts)
+    columns = held_alike(columns_of(unlabeled, public.where, texts), [part.table for part in parts])
     schema, labels = _labels(parts, columns, config, where)
     examples = PublicSet(encode(unlabeled, columns, public.where))
     del unlabeled
@@ -205,7 +207,21 @@ def federation(
         findings=tuple(inspected.suspicious),
         public_groups=public_groups,
         table_one=inspected.table,
+        moved=moved,
     )
+
+
+def _moved(parts: Sequence[_Labeled], features: Sequence[str], outcome: Collection[str]) -> str:
+    """The first position at which a silo's own table has another column than the public table; empty for none.
+
+    A group is no feature, and moves all columns after it.
+    """
+    for part in parts:
+        own = [name for name in part.table.column_names if name not in outcome]
+        for position, (name, other) in enumerate(zip(features, own, strict=False)):
+            if name != other and not part.tested:
+                return f"position {position} there is {quoted(name)}, but {quoted(other)} in {part.source.where}"
+    return ""
 
 
 def _taken_as_text(table: pa.Table, config: RunConfig) -> tuple[str, ...]:

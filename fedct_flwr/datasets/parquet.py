@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from fedct_flwr.datasets.delimited import (
@@ -14,7 +15,7 @@ from fedct_flwr.datasets.delimited import (
     KindError,
     most_unpacked,
 )
-from fedct_flwr.datasets.values import as_names, is_number
+from fedct_flwr.datasets.values import as_category, as_names, is_number
 from fedct_flwr.text.printable import quoted
 
 _MOST_CELLS: Final = 1 << 24
@@ -40,7 +41,10 @@ def read_parquet(path: Path) -> pa.Table:
         table = pa.Table.from_batches(_checked(path, schema), schema).combine_chunks()
         for at, name in enumerate(table.column_names):
             if name in categories and is_number(schema.types[at]):
-                table = table.set_column(at, name, as_names(table.column(at), f"column {quoted(name)} of {path}"))
+                numbers = table.column(at)
+                names = as_names(numbers, f"column {quoted(name)} of {path}")
+                known = pc.unique(numbers.drop_null()).sort()
+                table = table.set_column(at, as_category(name, names, known), names)
         return table
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, error) from None

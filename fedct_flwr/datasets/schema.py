@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -162,6 +162,19 @@ def _values(classes: Sequence[str]) -> dict[str, Any]:
     return {name: int(name) if whole else name for name in classes}
 
 
+class Held(NamedTuple):
+    """The form of a column in the table that it was read from, for a user's own code.
+
+    ``dtype`` is ``int64`` or ``bool`` where no cell is missing, ``days`` of dates, ``category``, or empty. A category
+    has all of its ``values`` in their order, the ``names`` that they have as text, and perhaps ``ordered`` ones.
+    """
+
+    dtype: Literal["", "int64", "bool", "days", "category"] = ""
+    names: tuple[str, ...] = ()
+    values: tuple[Any, ...] = ()
+    ordered: bool = False
+
+
 @dataclass(frozen=True)
 class Column:
     """One feature of a table.
@@ -169,11 +182,13 @@ class Column:
     ``categories`` is None for a numeric column. Otherwise the column holds the position of its value in
     ``categories``, or ``len(categories)`` for a value that the public set does not have.
     Missing values are NaN in both kinds. A column of ``text`` holds strings, empty where one is missing.
+    ``held`` is part of no file and no digest.
     """
 
     name: str
     categories: tuple[str, ...] | None = None
     text: bool = False
+    held: Held = field(default=Held(), compare=False, repr=False)
 
     @property
     def spelled(self) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,17 @@ from fedct_flwr.datasets.delimited import (
     read_delimited,
     read_lines,
 )
-from fedct_flwr.datasets.values import NO_HEADER, NUMBER, as_names, is_number, is_text, repeated_names, without_blanks
+from fedct_flwr.datasets.values import (
+    CATEGORY,
+    NO_HEADER,
+    NUMBER,
+    as_category,
+    as_names,
+    is_number,
+    is_text,
+    repeated_names,
+    without_blanks,
+)
 from fedct_flwr.files import check_is_file
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -33,6 +44,7 @@ _NO_FILE: Final = {
     errno.EISDIR: "it is a folder, so name the table in it",
     errno.EINVAL: "it is a pipe or a device, so save the table as a file",
 }
+_WHOLE: Final = re.compile("0|-?[1-9][0-9]{0,17}")
 
 
 def read_table(
@@ -55,11 +67,22 @@ def read_table(
     if repeated := repeated_names(names):
         raise _same_name(path, repeated)
     columns = [_as_settings_say(values, name, as_text, tables, path) for name, values in kept]
+    before = table.schema
     fields = [
-        marked(name, values.type) if was_date else pa.field(name, values.type)
+        marked(name, values.type) if was_date else _field(before.field(name), values, tables)
         for name, (values, was_date) in zip(names, columns, strict=True)
     ]
     return pa.Table.from_arrays([values for values, _ in columns], schema=pa.schema(fields))
+
+
+def _field(before: pa.Field, values: pa.ChunkedArray, tables: TableSettings) -> pa.Field:
+    """The field of a column as it is read. Codes of whole numbers are numbers to a user's own code."""
+    if before.name in tables.categories and is_text(values.type):
+        codes = pc.unique(values.cast(pa.string()).drop_null()).to_pylist()
+        if all(map(_WHOLE.fullmatch, codes)):
+            return as_category(before.name, values, pa.array(sorted(map(int, codes)), pa.int64()))
+    told = (before.metadata or {}).get(CATEGORY)
+    return pa.field(before.name, values.type, metadata={CATEGORY: told} if told else None)
 
 
 def _check_regular(path: Path) -> None:

@@ -1,7 +1,9 @@
 """Tables to numbers: the public set alone decides the columns' kinds. And class names of the label column."""
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
@@ -11,8 +13,8 @@ import pyarrow.compute as pc
 
 from fedct_flwr import survival
 from fedct_flwr.datasets.dates import dated
-from fedct_flwr.datasets.schema import Column, check_names
-from fedct_flwr.datasets.values import LARGEST, NUMBER, is_number, is_text, no_column, usual
+from fedct_flwr.datasets.schema import Column, Held, check_names
+from fedct_flwr.datasets.values import CATEGORY, LARGEST, NUMBER, is_number, is_text, no_column, usual
 from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Values
@@ -31,8 +33,8 @@ def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tu
     """
     if missing := next((name for name in texts if name not in table.column_names), None):
         raise DataError(f"{path} has no column of text {quoted(missing)}: {suggest(missing, table.column_names)}")
-    columns = []
-    for name, values in zip(table.column_names, table.columns, strict=True):
+    columns, dates = [], dated(table)
+    for name, values, field in zip(table.column_names, table.columns, table.schema, strict=True):
         if _UNNAMED.fullmatch(name):
             fix = "as row numbers have that a program wrote: name it, or name it under leave-out"
             raise DataError(f"column {quoted(name)} of {path} has no name, {fix}")
@@ -40,15 +42,44 @@ def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tu
             columns.append(Column(name, text=True))
         elif is_text(values.type):
             found = sorted(map(str, pc.unique(usual(values).drop_null()).to_pylist()))
-            columns.append(Column(name, tuple(found)))
+            columns.append(Column(name, tuple(found), held=_category(field)))
         elif is_number(values.type):
-            columns.append(Column(name))
+            columns.append(Column(name, held=Held("days") if name in dates else _held(values)))
         else:
             raise DataError(
                 f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: turn it into numbers or text"
             )
     check_names(columns, path)
     return tuple(columns)
+
+
+def held_alike(columns: Sequence[Column], tables: Sequence[pa.Table]) -> tuple[Column, ...]:
+    """These columns, where whole numbers and truth values are held as such only if they are in all ``tables``."""
+    there = [dict(zip(table.column_names, map(_held, table.columns), strict=True)) for table in tables]
+    return tuple(
+        replace(column, held=Held())
+        if column.held.dtype in ("int64", "bool") and any(each.get(column.name) != column.held for each in there)
+        else column
+        for column in columns
+    )
+
+
+def _category(field: pa.Field) -> Held:
+    """The category of a column of text. A file may hold any metadata: what is none is left aside."""
+    try:
+        names, values, ordered = json.loads((field.metadata or {})[CATEGORY])
+        kinds = {*map(type, values)} <= {str, int, float, bool}
+        if kinds and len(names) == len(values) == len(set(names)) == len(set(values)):
+            return Held("category", tuple(names), tuple(values), bool(ordered))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        pass
+    return Held()
+
+
+def _held(values: pa.ChunkedArray) -> Held:
+    if values.null_count:
+        return Held()
+    return Held("bool" if pa.types.is_boolean(values.type) else "int64" if pa.types.is_integer(values.type) else "")
 
 
 def text_columns(table: pa.Table) -> list[str]:

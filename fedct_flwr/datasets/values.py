@@ -1,5 +1,6 @@
 """Columns of tables, whatever holds them: numbers, text and names in one form each."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -65,6 +66,21 @@ def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     return values.cast(pa.string()) if pa.types.is_string_view(kind) else values
+
+
+CATEGORY: Final = b"fedct category"
+"""In a field's metadata: the names of a category, its values in their order, and whether they are ordered."""
+
+
+def as_category(name: str, values: pa.ChunkedArray, given: pa.Array, *, ordered: bool = False) -> pa.Field:
+    """The field of a column ``values`` of text, which a table held as a category of the values ``given``."""
+    held = given.to_pylist()
+    if not all(isinstance(value, str | int | float) for value in held):
+        return pa.field(name, values.type)
+    codes = pa.array(np.arange(len(given), dtype=np.int32))
+    names = usual(pa.chunked_array([pa.DictionaryArray.from_arrays(codes, given)]))
+    told = json.dumps([without_blanks(names).to_pylist(), held, ordered])
+    return pa.field(name, values.type, metadata={CATEGORY: told})
 
 
 def as_names(values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:

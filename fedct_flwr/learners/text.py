@@ -5,13 +5,14 @@ gives them their form, and is part of its model file.
 """
 
 import importlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -35,7 +36,7 @@ from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import Features, LearnerError
 
 if TYPE_CHECKING:
-    from fedct_flwr.datasets.schema import Schema
+    from fedct_flwr.datasets.schema import Column, Schema
 
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
 """A learner's form of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
@@ -52,6 +53,7 @@ _OF_CATEGORIES: Final = (
     "ColumnTransformer", "FunctionTransformer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "SimpleImputer",
     "HistGradientBoostingClassifier", "HistGradientBoostingRegressor",
 )  # fmt: skip
+_BOOSTED: Final = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -139,24 +141,69 @@ def _table(model: Any, learner: str, schema: "Schema") -> "Table":
     names = [column.name for column in schema.columns]
     if unknown := next((name for name in _columns_named(model) or () if name not in names), None):
         raise LearnerError(f"learner {learner!r} names the column {unknown!r}: {suggest(unknown, names)}")
-    # Most of scikit-learn's estimators take numbers alone.
-    kinds = [type(part) for part in _parts(model)]
-    named = any(kind.__name__ in _OF_CATEGORIES or package(kind.__module__) != "sklearn" for kind in kinds)
-    # Next to text, categories are numbers, since columns of vectorizers and of strings do not join.
-    categories = [list(column.categories or ()) for column in schema.columns] if named and not schema.texts else None
-    return Table(names, list(schema.texts), categories, _selects_strings(_parts(model)))
-
-
-def _selects_strings(parts: Sequence[Any]) -> bool:
-    """Whether a ``make_column_selector`` looks for columns of strings, which categories are not."""
-    selectors = [
-        columns.dtype_include
-        for part in parts
-        for *_, columns in getattr(part, "transformers", ())
-        if isinstance(columns, make_column_selector)
+    parts = _parts(model)
+    numbers = set(names) if all(map(_takes_numbers, parts)) else _as_numbers(parts, names) if schema.texts else set()
+    # Boosted trees take no strings.
+    kinds = [kind for reader in _readers(model) for kind in type(reader).__mro__]
+    boosted = any(kind.__name__ in _BOOSTED or package(kind.__module__) in LIBRARIES[1:] for kind in kinds)
+    forms = [
+        Form(column.held.dtype if column.held.dtype in ("int64", "bool") else "")
+        if not column.categories or column.name in numbers
+        else _form(column, "category" if boosted else "str")
+        for column in schema.columns
     ]
-    wanted = [kind for one in selectors for kind in (one if isinstance(one, list | tuple) else [one])]
-    return any(kind in (object, str, "object", "str", "string") for kind in wanted)
+    return Table(names, list(schema.texts), [[form.dtype, [*form.known], [*form.order]] for form in forms])
+
+
+def _form(column: "Column", text: str) -> "Form":
+    """The form of a category: its table's own, or ``text``."""
+    known, held = list(column.categories or ()), column.held
+    if held.dtype != "category" or not {*known} <= {*held.names}:
+        return Form(text, known, known)
+    values = dict(zip(held.names, held.values, strict=True))
+    return Form("ordered" if held.ordered else "category", [values[name] for name in known], list(held.values))
+
+
+def _takes_numbers(part: Any) -> bool:
+    """Whether a part takes numbers alone, as most of scikit-learn's estimators do."""
+    return package(type(part).__module__) == "sklearn" and type(part).__name__ not in _OF_CATEGORIES
+
+
+def _readers(model: Any) -> Iterator[Any]:
+    """The estimators within this one that get columns of the table as they are."""
+    if isinstance(model, Pipeline):
+        model = model.steps[0][1]
+    known = package(type(model).__module__) == "sklearn"
+    names = ("transformers", "transformer_list", "estimators") if known else ()
+    inner = [part for name in names for _, part, *_ in getattr(model, name, None) or ()]
+    inner += [getattr(model, name, None) for name in ("remainder", "estimator", "regressor")]
+    inner = [part for part in inner if hasattr(part, "get_params")]
+    yield from (reader for part in inner for reader in _readers(part)) if inner else [model]
+
+
+def _as_numbers(parts: Sequence[Any], names: list[str]) -> set[str]:
+    """Columns that a part passes on next to words, or gives to parts of numbers: strings would join neither."""
+    found: set[str] = set()
+    for part in parts:
+        if isinstance(part, ColumnTransformer):
+            chosen = [(inner, _chosen(columns, names)) for _, inner, columns in part.transformers]
+            some = any(callable(columns) for *_, columns in part.transformers)
+            rest = set() if some else {*names}.difference(*(columns for _, columns in chosen))
+            for inner, columns in [*chosen, (part.remainder, rest)]:
+                numeric = hasattr(inner, "get_params") and all(map(_takes_numbers, _readers(inner)))
+                found |= {*columns} if numeric or inner == "passthrough" else set()
+    return found
+
+
+def _chosen(columns: Any, names: list[str]) -> list[str]:
+    """The columns that names, positions, or a mask mean; none of a function, which chooses by dtype."""
+    if words := _strings(columns):
+        return words
+    places = list(columns) if isinstance(columns, tuple) else columns
+    try:
+        return list(np.atleast_1d(np.array(names, dtype=object)[places]))
+    except (IndexError, TypeError):
+        return []
 
 
 def _is_set(value: Any) -> bool:
@@ -165,6 +212,12 @@ def _is_set(value: Any) -> bool:
 
 def _columns_named(model: Any) -> list[str] | None:
     """The columns that an estimator names; none where it numbers them or gets the table; None where it does neither."""
+    meant = _columns_meant(model)
+    return None if meant is None else [name for one in meant for name in _strings(one)]
+
+
+def _columns_meant(model: Any) -> list[Any] | None:
+    """Names and numbers of columns in an estimator's parameters; None where it gets no table."""
     params = model.get_params(deep=True)
     parts = [part for part in (model, *params.values()) if isinstance(part, ColumnTransformer | FunctionTransformer)]
     # A transformer of one's own expects one's own table.
@@ -175,8 +228,16 @@ def _columns_named(model: Any) -> list[str] | None:
     given = [value for key, value in chosen_by.items() if key.split("__")[-1] in _BY_COLUMN and _is_set(value)]
     if not parts and not given:
         return None
-    chosen = [columns for part in parts for *_, columns in getattr(part, "transformers", ())]
-    return [name for one in [*given, *chosen] for name in _strings(one)]
+    return [*given, *(columns for part in parts for *_, columns in getattr(part, "transformers", ()))]
+
+
+def _is_by_number(columns: Any) -> bool:
+    """Whether columns are meant by their positions, or in a mask."""
+    if isinstance(columns, Mapping | list | tuple | np.ndarray):
+        return any(map(_is_by_number, columns))
+    if isinstance(columns, slice):
+        return any(map(_is_by_number, (columns.start, columns.stop)))
+    return isinstance(columns, int | np.integer | np.bool_) and columns is not True
 
 
 def _default(model: Any, key: str) -> Any:
@@ -194,6 +255,29 @@ def _strings(columns: Any) -> list[str]:
     if isinstance(columns, Mapping | list | tuple | np.ndarray):
         return [name for one in columns for name in _strings(one)]
     return []
+
+
+def misread(settings: LearnerSettings, schema: "Schema", moved: str = "") -> Iterator[str]:
+    """A sentence on columns of dates that a user's own code gets as numbers, and one on positions that have ``moved``.
+
+    ``moved`` says which column stands where another one is in the public set.
+    """
+    dates = [column.name for column in schema.columns if column.held.dtype == "days"]
+    reading, model = _reading(settings, schema) if dates or moved else ("nothing", None)
+    if reading != "table":
+        return
+    if dates and any(map(_is_own, _parts(model))):
+        yield (
+            f"learner {settings.name!r} gets {listed(dates)} as days since 1970, not as dates: "
+            "pandas.to_datetime(days, unit='D') makes dates of them"
+        )
+    if moved and any(map(_is_by_number, _columns_meant(model) or ())):
+        yield f"learner {settings.name!r} numbers columns in the order of the public set, and {moved}: name the columns"
+
+
+def _is_own(part: Any) -> bool:
+    """Whether code of the user's own is in this part."""
+    return package(type(part).__module__) not in LIBRARIES or isinstance(getattr(part, "func", None), FunctionType)
 
 
 def unread(settings: LearnerSettings, schema: "Schema") -> str:
@@ -240,21 +324,33 @@ class Texts(Stateless):
         return np.array(["\n".join(row) for row in X[:, self.columns]], dtype=object)
 
 
+class Form(NamedTuple):
+    """The form of a column for a user's own code.
+
+    ``dtype`` is ``int64`` or ``bool``, ``str``, ``category`` or ``ordered``; empty for floats. ``known`` are the values
+    by their positions in the study's categories, and ``order`` all those of a category.
+    """
+
+    dtype: str = ""
+    known: Sequence[Any] = ()
+    order: Sequence[Any] = ()
+
+
 class Table(Stateless):
     """All columns by their names and in their order, as a pandas DataFrame.
 
-    Strings where there is text, categories with the study's values or their ``strings``, floats elsewhere.
+    Strings where there is text, and elsewhere what ``forms``, a ``Form`` of each column, says. Older files have the
+    study's ``categories`` instead, perhaps as ``strings``.
     """
 
+    forms: list[list[Any]] | None = None
+    categories: list[list[str]] | None = None
     strings = False
 
-    def __init__(
-        self, names: list[str], texts: list[int], categories: list[list[str]] | None = None, strings: bool = False
-    ) -> None:
+    def __init__(self, names: list[str], texts: list[int], forms: list[list[Any]] | None = None) -> None:
         self.names = names
         self.texts = texts
-        self.categories = categories
-        self.strings = strings
+        self.forms = forms
 
     def transform(self, X: Features) -> Any:
         """A DataFrame of n rows. Raises LearnerError without pandas."""
@@ -268,12 +364,21 @@ class Table(Stateless):
         if position in self.texts:
             return X[:, position]
         values = X[:, position].astype(np.float64)
-        if not self.categories or not (known := self.categories[position]):
-            return values
+        dtype, known, order = self.forms[position] if self.forms else self._before(position)
+        if not known:
+            # New records may have gaps where those of the study have none.
+            whole = dtype and not np.isnan(values).any() and np.array_equal(as_held := values.astype(dtype), values)
+            return as_held if whole else values
         # A value that the public set does not have is missing.
-        codes = np.where(values < len(known), values, -1)
-        found = pandas.Categorical.from_codes(np.nan_to_num(codes, nan=-1).astype(np.int32), categories=known)
-        return np.asarray(found, dtype=object) if self.strings else found
+        codes = np.nan_to_num(np.where(values < len(known), values, -1), nan=-1).astype(np.int32)
+        if dtype == "str":
+            return np.append(np.array(known, dtype=object), np.nan)[codes]
+        places = np.append([order.index(value) for value in known], -1)
+        return pandas.Categorical.from_codes(places[codes], categories=order, ordered=dtype == "ordered")
+
+    def _before(self, position: int) -> "Form":
+        known = self.categories[position] if self.categories else []
+        return Form("str" if self.strings else "category", known, known) if known else Form()
 
 
 def _first(model: Any) -> Any:

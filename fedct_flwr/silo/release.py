@@ -217,7 +217,8 @@ def by_students(site: "Site", votes: int) -> Answering:
 def settings_digest(site: "Site", labels: Mapping[str, object], of_labeler: Mapping[str, object]) -> bytes:
     """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean."""
     columns = [
-        {key: value for key, value in asdict(each).items() if key != "text" or value} for each in site.schema.columns
+        {key: value for key, value in asdict(each).items() if key != "held" and (key != "text" or value)}
+        for each in site.schema.columns
     ]
     decisive = {
         "labeler": labelers.decides_labeler(site.privacy, site.settings),

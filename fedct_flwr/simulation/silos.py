@@ -29,7 +29,7 @@ from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
-from fedct_flwr.datasets.values import is_number, usual, without_blanks
+from fedct_flwr.datasets.values import as_category, is_number, usual, without_blanks
 from fedct_flwr.learners.catalog import HeldLearner, is_network, is_plain
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.seeding import generator
@@ -304,7 +304,17 @@ def _table(columns: Sequence[pa.ChunkedArray], names: list[str], label: str) -> 
         else column
         for name, column in zip(names, columns, strict=True)
     ]
-    return pa.Table.from_arrays([without_blanks(usual(column)) for column in own], names=names)
+    read = [without_blanks(usual(column)) for column in own]
+    fields = [_field(name, *pair) for name, pair in zip(names, zip(own, read, strict=True), strict=True)]
+    return pa.Table.from_arrays(read, schema=pa.schema(fields))
+
+
+def _field(name: str, given: pa.ChunkedArray, read: pa.ChunkedArray) -> pa.Field:
+    kind = given.type
+    if not pa.types.is_dictionary(kind) or not given.num_chunks:
+        return pa.field(name, read.type)
+    whole = given.unify_dictionaries().chunk(0).dictionary
+    return as_category(name, read, whole, ordered=kind.ordered)
 
 
 def _check_names(names: list[str], where: str) -> None:
@@ -329,6 +339,8 @@ def _plain(values: Any) -> Any:
     if type(kind).__name__ == "SparseDtype":
         return np.asarray(values)
     if type(kind).__name__ in ("IntervalDtype", "PeriodDtype"):
+        if hasattr(values, "cat"):
+            return values.cat.rename_categories(str)
         return values.astype(object).map(str, na_action="ignore")
     if isinstance(values.dtype, np.dtype) and not values.dtype.isnative:
         return as_array(values)

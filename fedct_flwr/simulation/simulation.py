@@ -23,7 +23,7 @@ from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import ModelMemory, check_from_file, memory_for, usual_torch
 from fedct_flwr.learners.out_of_fold import one_thread
-from fedct_flwr.learners.text import unread, unusual_texts
+from fedct_flwr.learners.text import misread, unread, unusual_texts
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import Monitor, errors_of, grouped, reason
 from fedct_flwr.runs.run_folder import RunFolder, check_new
@@ -122,7 +122,15 @@ class Simulation:
             settings = [one.of_parts for one in settings]
         settings += [config.student_settings()] if config.student else []
         schema, parts = self.dataset.schema, [self.dataset.public.X, *(silo.private.X for silo in self.dataset.silos)]
-        sentences = [text for one in settings for text in (unread(one, schema), unusual_texts(one, schema, *parts))]
+        sentences = [
+            text
+            for one in settings
+            for text in (
+                unread(one, schema),
+                unusual_texts(one, schema, *parts),
+                *misread(one, schema, self.dataset.moved),
+            )
+        ]
         if any(one.by_path for one in settings):
             sentences += [getattr(one, "remark", "") for one in named_learners(config, self.dataset)]
         yield from dict.fromkeys(filter(None, sentences))

@@ -11,8 +11,13 @@ import pyarrow as pa
 import pytest
 
 from fedct_flwr import ConfigError, DataError, datasets, simulate
+from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, from_tables
+from fedct_flwr.datasets.schema import Held
+from fedct_flwr.datasets.tables import columns_of
+from fedct_flwr.datasets.values import CATEGORY
+from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.simulation.silos import data_of, learners_of, table_of
 from tests.sentences import sentence
 
@@ -49,10 +54,10 @@ def frames(form: str) -> dict[str, Any]:
     return {name: t if name == "public" else t.assign(ill=["yes", "no"] * 20) for name, t in silos.items()}
 
 
-def loaded(silos: Any, public: Any = None, label: str = "ill") -> FederatedDataset:
+def loaded(silos: Any, public: Any = None, label: str = "ill", **settings: Any) -> FederatedDataset:
     accepted = ("repeated-records", "shared-records", "label-in-public")
     data = data_of(silos, public, label)
-    return datasets.load(RunConfig.from_flower({**data.settings, "test-fraction": 0.0, "accept": accepted}))
+    return datasets.load(RunConfig.from_flower({**data.settings, "test-fraction": 0.0, "accept": accepted, **settings}))
 
 
 def loaded_arrays(X: Any) -> Any:
@@ -99,6 +104,79 @@ def test_forms_of_one_kind_are_the_same_column() -> None:
         assert found.setdefault(kind, own) == own, form
     assert found["code"][0].categories == ("0", "1", "2", "3", "4"), "a category is no amount"
     assert found["word of truth"][0].categories == ("false", "true")
+
+
+def seen(dataset: FederatedDataset, records: Any) -> Any:
+    """The table that a user's own code gets."""
+    settings = LearnerSettings(name="tests.learners.test_text.Seen", preprocessing="none")
+    return transformer_for(settings, dataset.schema, dataset.public.X).transform(records)
+
+
+OF_OWN_CODE = (
+    "integer", "nullable", "truth values", "text", "category of integers", "category of floats",
+    "category of truth values", "category of text", "ordered category",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", OF_OWN_CODE)
+def test_ones_own_code_sees_the_column_as_the_frame_holds_it(form: str) -> None:
+    values = pd.Series(FORMS[form][1]())
+    if values.dtype == "category":
+        more = ["none"] if "text" in form else []
+        values = values.cat.set_categories([*values.cat.categories[::-1], *more], ordered="ordered" in form)
+    values = values.astype("int64") if form == "nullable" else values
+    tables = {name: frame.assign(x=values) for name, frame in frames(form).items()}
+    public = tables.pop("public")
+    dataset = loaded(tables, public)
+    pd.testing.assert_series_equal(seen(dataset, dataset.public.X)["x"], values, check_names=False)
+    assert seen(dataset, dataset.silos[0].private.X)["x"].dtype == values.dtype
+
+
+def test_whole_numbers_are_floats_for_all_silos_where_one_has_a_gap_and_for_new_records_with_one() -> None:
+    tables = frames("integer")
+    public = tables.pop("public")
+    dataset = loaded(tables, public)
+    X = dataset.public.X.copy()
+    X[0, 1] = np.nan
+    assert [seen(dataset, part)["x"].dtype for part in (dataset.public.X, X)] == [np.int64, np.float64]
+    tables["north"] = tables["north"].assign(x=np.where(NUMBERS == 0, np.nan, NUMBERS))
+    assert seen(loaded(tables, public), dataset.public.X)["x"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("order", "moved"),
+    [
+        (["ill", "age", "x", "id"], ""),
+        (["x", "age", "ill", "id"], "position 0 there is 'age', but 'x' in the table of silo 'north'"),
+        (["age", "id", "x", "ill"], "position 1 there is 'x', but 'id' in the table of silo 'north'"),
+    ],
+)
+def test_a_column_of_a_silo_that_has_another_position_is_named(order: list[str], moved: str) -> None:
+    tables = frames("float")
+    public = tables.pop("public")
+    north = tables["north"].assign(id=range(40))[order]
+    tables = {"south": tables["south"].assign(id=range(40)), "north": north}
+    assert loaded(tables, public, **{"group-column": "id"}).moved == moved
+
+
+@pytest.mark.parametrize("way", ["csv", "parquet"])
+def test_codes_that_a_file_holds_as_categories_are_whole_numbers_to_ones_own_code(way: str, tmp_path: Path) -> None:
+    if way == "csv":
+        (tmp_path / "data.toml").write_text('categories = ["x"]\n')
+    for name, table in frames("category of integers").items():
+        path = tmp_path / f"{name}.{way}"
+        table.to_parquet(path) if way == "parquet" else table.to_csv(path, index=False)
+    dataset = loaded(tmp_path)
+    found = seen(dataset, dataset.public.X)["x"]
+    assert found.tolist() == NUMBERS.astype(int).tolist()
+    assert found.cat.categories.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("told", [b"", b"[" * 100_000, b'[["a"], [[1]], false]', b'[["a", "b"], [1, true], 3]'])
+def test_a_files_own_remarks_on_a_category_change_nothing(told: bytes) -> None:
+    field = pa.field("x", pa.string(), metadata={CATEGORY: told})
+    (column,) = columns_of(pa.table([["a", "b"]], schema=pa.schema([field])), "it")
+    assert (column.categories, column.held) == (("a", "b"), Held())
 
 
 @pytest.mark.parametrize("missing", [np.ma.array, lambda values, mask: np.where(mask, np.nan, values)])

@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.schema import Column, Held, Schema
 from fedct_flwr.learners.build import learner_for
+from fedct_flwr.learners.catalog import HeldLearner
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.learners.text import Reading, reading_of
+from fedct_flwr.learners.text import Reading, Table, misread, reading_of, transformer_for
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import DataError, LearnerError
@@ -109,6 +112,100 @@ def test_learners_of_text_learn_from_it_and_are_saved(tmp_path: Path, name: str)
     learner.save(tmp_path / "model.skops")
     again = made(name).load(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict(X), learner.predict(X))
+
+
+def table_for(model: Any, schema: Schema, X: Any) -> Any:
+    """The transformer before an object of the user's own."""
+    held = HeldLearner("own.Model@1", lambda: model, [])
+    return transformer_for(LearnerSettings(name=held.name, preprocessing="none"), schema, X)
+
+
+def by_words_and(*parts: Any, **settings: Any) -> Any:
+    return make_pipeline(ColumnTransformer([("words", TfidfVectorizer(), "note"), *parts], **settings), Seen())
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [
+        (by_words_and(("own", FunctionTransformer(lambda d: d == "a"), ["ward"])), "b"),
+        (by_words_and(("one-hot", OneHotEncoder(categories=[["a", "b"]]), ["ward"])), "b"),
+        (by_words_and(("numbers", StandardScaler(), make_column_selector(dtype_include="number"))), "b"),
+        (by_words_and(("scaled", StandardScaler(), [0, 2])), 1.0),
+        (by_words_and(remainder="passthrough"), 1.0),
+        (make_pipeline(FunctionTransformer(lambda d: d[["ward"]]), Seen()), "b"),
+    ],
+)
+def test_next_to_text_categories_are_numbers_only_for_parts_that_take_no_strings(model: Any, wanted: Any) -> None:
+    table = table_for(model, SCHEMA, records()[0])
+    assert table.transform(np.array([[50.0, "fine", 1.0]], dtype=object))["ward"].tolist() == [wanted]
+
+
+def test_boosted_trees_get_text_as_categories_unless_a_step_stands_before_them() -> None:
+    schema = Schema(SCHEMA.classes, (Column("age"), Column("ward", ("a", "b")), Column("no", ())))
+    trees = HistGradientBoostingClassifier(categorical_features=["ward"])
+    by_dtype = ColumnTransformer([("c", OneHotEncoder(), lambda d: d.select_dtypes(["object", "str"]).columns)])
+    found = []
+    own = type("Own", (HistGradientBoostingClassifier,), {"__module__": "mine"})(categorical_features=["ward"])
+    behind = make_pipeline(by_dtype, HistGradientBoostingClassifier())
+    for model in (trees, VotingClassifier([("t", trees)]), own, behind):
+        table = table_for(model, schema, np.array([[50.0, 1.0, np.nan]]))
+        found.append(table.transform(np.array([[50.0, 0.0, 0.0]]))["ward"].dtype == "category")
+    assert found == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (make_pipeline(FunctionTransformer(lambda d: d), Seen()), True),
+        (make_pipeline(FunctionTransformer(np.log1p), LogisticRegression()), False),
+        (LogisticRegression(), False),
+    ],
+)
+def test_that_dates_are_numbers_is_told_where_own_code_gets_them(model: Any, told: bool) -> None:
+    held = HeldLearner("own.Model@1", lambda: model, [])
+    schema = Schema(SCHEMA.classes, (Column("age"), Column("seen", held=Held("days"))))
+    found = [*misread(LearnerSettings(name=held.name), schema)]
+    assert [f"learner {held.name!r} gets 'seen' as days since 1970, not as dates" in text for text in found] == (
+        [True] if told else []
+    )
+    assert not [*misread(LearnerSettings(name=held.name), SCHEMA)]
+
+
+def scaled(columns: Any) -> Any:
+    return make_pipeline(ColumnTransformer([("n", StandardScaler(), columns)]), LogisticRegression())
+
+
+@pytest.mark.parametrize(
+    ("model", "numbers"),
+    [
+        (scaled([1]), True),
+        (scaled(1), True),
+        (scaled([False, True]), True),
+        (scaled(slice(1, 2)), True),
+        (HistGradientBoostingClassifier(monotonic_cst=[1, 0]), True),
+        (scaled(["age"]), False),
+        (scaled(slice("age", "age")), False),
+        (scaled(make_column_selector(dtype_include="number")), False),
+        (HistGradientBoostingClassifier(monotonic_cst={"age": 1}), False),
+        (LogisticRegression(), False),
+    ],
+)
+def test_that_a_silo_has_other_positions_is_told_where_a_learner_numbers_columns(model: Any, numbers: bool) -> None:
+    held = HeldLearner("own.Model@1", lambda: model, [])
+    settings, schema = LearnerSettings(name=held.name), Schema.numeric(("a", "b"), ("age", "bp"))
+    told = f"learner {held.name!r} numbers columns in the order of the public set, and they moved: name the columns"
+    assert [*misread(settings, schema, "they moved")] == ([told] if numbers else [])
+    assert not [*misread(settings, schema)]
+
+
+def test_a_table_of_an_older_file_stays_as_it_was() -> None:
+    X = np.array([[50.0, 1.0], [np.nan, 2.0]])
+    old = Table(["age", "ward"], [])
+    old.__dict__ = {"names": old.names, "texts": [], "categories": [[], ["a", "b"]], "strings": False}
+    ward = old.transform(X)["ward"]
+    assert (ward.tolist(), ward.cat.categories.tolist()) == (["b", np.nan], ["a", "b"])
+    old.strings = True
+    assert old.transform(X)["ward"].dtype != "category"
 
 
 @pytest.mark.parametrize("name", ["logistic-regression", "decision-tree", "tests.learners.test_text.Seen"])

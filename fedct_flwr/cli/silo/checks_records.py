@@ -31,7 +31,7 @@ from fedct_flwr.hospital.duplicates import UNNOTICED, find_duplicates
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.learners.text import unread, unusual_texts
+from fedct_flwr.learners.text import misread, unread, unusual_texts
 from fedct_flwr.silo.answers import check_learner
 from fedct_flwr.survival.times import EVENTS, check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
@@ -260,6 +260,8 @@ def learner(silo: Silo) -> Iterator[CheckFinding]:
         yield good(f"learner {name} with protection {config.privacy.protection}: {choice}")
     if sentence := unread(config.learner, agreed.schema):
         yield warning(f"learner {name}: it does not use all columns", sentence)
+    for sentence in misread(config.learner, agreed.schema):
+        yield warning(sentence, "nothing, if your code does so")
     if sentence := unusual_texts(config.learner, agreed.schema, X):
         yield warning(sentence, "nothing, if that is so")
     if sentence := getattr(made, "remark", ""):
