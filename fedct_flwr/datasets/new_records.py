@@ -119,6 +119,7 @@ def _apart(
 
     False alarms, on own test records of eleven tables (``benchmarks.natural_silos`` and those by name, four splits): 4
     of 2,216 columns, next to a placeholder that is in the data (24 times). Of ten records or fewer: 2 of 3,324, and 5.
+    Middle halves added none in 1,880 columns.
     """
     own = new.silos[_NEW]
     if own.records >= FEWEST:
