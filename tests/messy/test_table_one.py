@@ -218,6 +218,19 @@ def test_a_test_part_that_is_trained_on_is_said() -> None:
     assert said == ["30 records of the test part of silo a equal records that it trains on, so its scores are too good"]
 
 
+@pytest.mark.parametrize("factor", [0.001, 0.01, 0.1, 1000])
+def test_another_unit_makes_no_copies_of_other_patients_and_hides_none(factor: float) -> None:
+    rng = np.random.default_rng(0)
+    ages, grades, amounts = rng.integers(30, 90, 480), rng.integers(4, size=480), rng.lognormal(3, 1.4, 480).round(1)
+    silos = dict(zip("abc", np.stack([ages, grades, amounts], axis=1).reshape(3, 160, 3), strict=True))
+    silos["c"] = (silos["c"] * (1, 1, factor)).round(4)
+    tests = {name: X[:40] for name, X in silos.items()}
+    kept = {name: X[40:] for name, X in silos.items()}
+    assert not [*shared_records(kept, tests, Redaction())]
+    copied = {**kept, "c": np.concatenate([kept["c"], tests["c"] * (1, 1, 1.00001)])}
+    assert [each.silo for each in shared_records(copied, tests, Redaction())] == ["c"]
+
+
 def test_repeated_records_are_said_where_others_do_not_repeat() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 100, 3))
