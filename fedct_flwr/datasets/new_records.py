@@ -27,6 +27,7 @@ from fedct_flwr.types import DataError, Features, SiloName
 _NONE: Final[Mapping[str, Sequence[float]]] = MappingProxyType({})
 _NEW: Final = "new"
 """New records, where findings name a silo."""
+_FIX_IMAGES: Final = "put them right into the folder, as .png, .jpg, .bmp or .tif"
 
 
 class Unlabeled(NamedTuple):
@@ -61,7 +62,10 @@ def read_unlabeled(
     if schema.images:
         paths = datasets.images_in(path)
         names = [image.name for image in paths]
-        return Unlabeled(names, datasets.read_images(paths, *schema.images), {}, pa.table({"image": names}))
+        unused = datasets.unused_in(path, {*paths})
+        said = [Finding("unreadable", Severity.SAID, unused, _FIX_IMAGES)] if unused else []
+        X, table = datasets.read_images(paths, *schema.images), pa.table({"image": names})
+        return Unlabeled(names, X, {}, table, _said(with_accepted(said, accept)))
     columns = schema.columns
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
@@ -80,7 +84,11 @@ def read_unlabeled(
     }
     names = [str(number) for number in range(1, table.num_rows + 1)]
     unknown = {name: count for name, count in counts.items() if count}
-    return Unlabeled(names, X, unknown, table, tuple(each for each in found if each.severity is Severity.SAID))
+    return Unlabeled(names, X, unknown, table, _said(found))
+
+
+def _said(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(each for each in found if each.severity is Severity.SAID)
 
 
 def encode_new(table: pa.Table, columns: Sequence[Column], where: object) -> Features:

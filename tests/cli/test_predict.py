@@ -154,6 +154,15 @@ def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
     outcome = fedct("predict", tmp_path / "new", "--model", path)
     assert outcome.code == 0
     assert [row[0] for row in rows(outcome.out)] == ["image", "a.png", "b.png"]
+    assert "not used" not in outcome.err
+    for name in ("c.webp", "d"):
+        (tmp_path / "new" / name).write_bytes(b"")
+    (tmp_path / "new" / "e").mkdir()
+    (tmp_path / "new" / "b.png").rename(tmp_path / "new" / "e" / "b.png")
+    fewer = fedct("predict", tmp_path / "new", "--model", path)
+    assert [row[0] for row in rows(fewer.out)] == ["image", "a.png"]
+    assert f"not used in {tmp_path / 'new'}: 'c.webp', 'd', 'e': put them right into the folder" in fewer.err
+    assert "not used" not in fedct("predict", tmp_path / "new", "--model", path, "--accept", "unreadable").err
     assert rows(outcome.out)[0][1:] == ["predicted", "probability well", "probability ill"]
 
 
