@@ -142,6 +142,17 @@ def _apart(
         yield from [found for found in every if found.silo == _NEW][:1]
 
 
+def _of_text(name: str, own: Cells, redaction: Redaction) -> Iterator[Finding]:
+    """Findings on 20 or more records of a column that a learner of texts reads: no text, or a number in each cell."""
+    if own.records >= FEWEST:
+        # A model file does not tell the texts it has learned from.
+        known = Cells(CellKind.TEXT, np.zeros(FEWEST, dtype=np.int64), ("text",))
+        yield from empty(Inspected(name, known, {_NEW: own}), redaction)
+    if own.valid >= FEWEST and (own.kind is CellKind.NUMBERS or own.looks.plain.all()):
+        what = "holds a number in each cell, and the model reads text there"
+        yield redaction.finding("number-as-text", name, _NEW, what, "check that it is the right column")
+
+
 def inspect_new(
     table: pa.Table,
     features: Sequence[Column],
@@ -158,7 +169,9 @@ def inspect_new(
     found: list[Finding] = []
     there, dates = dict(zip(table.column_names, table.columns, strict=True)), dated(table)
     for column in features:
-        if not column.text and column.name in there:
+        if column.text and column.name in there:
+            found += _of_text(column.name, Cells.of(there[column.name]), redaction)
+        elif column.name in there:
             # Twice each: the public set's counts are not known, and a value that occurs once would make others likely.
             words = np.arange(2 * len(column.categories or ()), dtype=np.float64) // 2
             kind = CellKind.NUMBERS if column.categories is None else CellKind.TEXT

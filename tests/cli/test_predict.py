@@ -130,6 +130,17 @@ def test_numbers_apart_from_what_the_model_has_learned_from_are_said(
     assert accepted.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(
+    ("cells", "code"), [(["no fever", "3"], ""), (["", " "], "column-missing"), (["38.5", ""], "number-as-text")]
+)
+def test_a_column_of_text_without_text_is_said(tmp_path: Path, cells: list[str], code: str, few: bool) -> None:
+    (tmp_path / "new.csv").write_text("note,age\n" + "".join(f"{cell},30\n" for cell in cells * (5 if few else 30)))
+    schema = Schema(("well", "ill"), (Column("note", text=True),))
+    found = [each.name for each in read_unlabeled(schema, tmp_path / "new.csv").findings]
+    assert found == ([f"{code}:note"] if code and not few else [])
+
+
 def test_dates_of_new_records_are_said_as_dates(tmp_path: Path) -> None:
     (tmp_path / "data.toml").write_text('dates = "%Y-%m-%d"')
     days = [*(f"2020-01-{day}" for day in range(10, 30)), *["1970-01-01"] * 5]
