@@ -146,6 +146,11 @@ def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | No
             f"the model ranks risks of the time {quoted(time)}, and has no classes to score: read the concordance in "
             "the run's scores"
         )
+    if schema.images:
+        raise DataError(
+            "the model reads images, and labels are read from tables alone: give the run test folders, such as "
+            "silo.test, and read its scores"
+        )
     records = read_unlabeled(schema, path, accept=accept or (), learned=model.description.quantiles)
     say_findings(records)
     table = records.table

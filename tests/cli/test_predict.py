@@ -175,6 +175,8 @@ def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
     assert f"not used in {tmp_path / 'new'}: 'c.webp', 'd', 'e': put them right into the folder" in fewer.err
     assert "not used" not in fedct("predict", tmp_path / "new", "--model", path, "--accept", "unreadable").err
     assert rows(outcome.out)[0][1:] == ["predicted", "probability well", "probability ill"]
+    scored = fedct("evaluate", tmp_path / "new", "--model", path)
+    assert (scored.code, "labels are read from tables alone" in scored.sentence) == (DataError.exit_code, True)
 
 
 @pytest.mark.parametrize(
