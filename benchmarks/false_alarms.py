@@ -97,8 +97,8 @@ def _exchanged(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.assign(**{column: table[other], other: table[column]})
 
 
-def _in_another_unit(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    return table.assign(**{column: table[column] * 10})
+def _in_another_unit(table: pd.DataFrame, column: str, factor: float = 10) -> pd.DataFrame:
+    return table.assign(**{column: table[column] * factor})
 
 
 def _numbers(table: pd.DataFrame) -> list[str]:
@@ -113,7 +113,9 @@ FAULTS: Final[dict[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str]]
     "a column sorted by itself": (_sorted, "a silo"),
     "two columns exchanged": (_exchanged, "a silo"),
     "a column ten times as large": (_in_another_unit, "a silo"),
+    "a column a hundredth as large": (partial(_in_another_unit, factor=0.01), "a silo"),
     "a column of the public set ten times as large": (_in_another_unit, ""),
+    "a column of the public set a hundredth as large": (partial(_in_another_unit, factor=0.01), ""),
 }
 """What is done to a column: the labels, or a random one of numbers, in one silo or in the public set."""
 

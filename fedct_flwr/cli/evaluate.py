@@ -120,16 +120,16 @@ def calibrate(
         raise ConfigError(f"{output} is another kind of file than the model {file}: let it end in {file.suffix}")
     with ForeignModel(file, package or ()) as found:
         test, _ = _labeled(found, path, label or _label_of(run or model), accept)
-        probabilities = found.predict(test.X, raw=True)[1] if found.schema.classes else None
-    if probabilities is None:
+        raw, stated = (found.predict(test.X, raw=raw)[1] if found.schema.classes else None for raw in (True, False))
+    if raw is None or stated is None:
         raise DataError(f"the model {file} knows no probabilities, so there is nothing to calibrate")
-    how = Recalibration.learned(test.y, probabilities)
+    how = Recalibration.learned(test.y, raw)
     if how is None:
         raise DataError(f"{path} has fewer than {FEWEST} records of a class: give more labeled records")
     if how.slope <= FLATTEST:
         raise DataError(f"the model {file} does not rank the records of {path}: check the column of labels, and units")
     write_atomically(output, recalibrated(file, how))
-    before, after = (brier(test.y, p).value for p in (probabilities, how.apply(probabilities)))
+    before, after = (brier(test.y, probabilities).value for probabilities in (stated, how.apply(raw)))
     Output().say(f"{output}: {how.words}, on which the Brier score was {before:.3f} and is {after:.3f}")
 
 
@@ -145,6 +145,11 @@ def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | No
         raise DataError(
             f"the model ranks risks of the time {quoted(time)}, and has no classes to score: read the concordance in "
             "the run's scores"
+        )
+    if schema.images:
+        raise DataError(
+            "the model reads images, and labels are read from tables alone: give the run test folders, such as "
+            "silo.test, and read its scores"
         )
     records = read_unlabeled(schema, path, accept=accept or (), learned=model.description.quantiles)
     say_findings(records)

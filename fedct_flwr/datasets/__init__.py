@@ -8,7 +8,14 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.dictionary import Dictionary
     from fedct_flwr.datasets.excel import names_in_excel, read_excel
     from fedct_flwr.datasets.federated import FederatedDataset, SiloData
-    from fedct_flwr.datasets.image_folder import LabeledImages, check_room, holds_images, images_in, read_images
+    from fedct_flwr.datasets.image_folder import (
+        LabeledImages,
+        check_room,
+        holds_images,
+        images_in,
+        read_images,
+        unused_in,
+    )
     from fedct_flwr.datasets.inspection.cells import are_missing
     from fedct_flwr.datasets.loading import LOADERS, load
     from fedct_flwr.datasets.opt_out import each_left, ids_opted_out, images_left, records_left, said_of_opt_out
@@ -23,7 +30,7 @@ __all__ = [
     "LOADERS", "Dictionary", "FederatedDataset", "FollowUp", "LabeledImages", "Outcome", "SiloData", "are_missing",
     "as_names", "check_room", "each_left", "holds_images", "ids_opted_out", "images_in", "images_left", "load",
     "names_in_excel", "names_in_parquet", "no_column", "read_excel", "read_images", "read_parquet", "read_query",
-    "read_study", "read_table", "records_left", "said_of_opt_out",
+    "read_study", "read_table", "records_left", "said_of_opt_out", "unused_in",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

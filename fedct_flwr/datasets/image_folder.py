@@ -306,8 +306,8 @@ def load(config: RunConfig) -> FederatedDataset:
         else:
             parts.append(split_silo(silo, read(labeled), groups, config.test_fraction, rng))
     used = {*public, *(path for labeled in (*found.values(), *held_out.values()) for path in labeled.paths)}
-    if unused := [*_unused(folder, used)]:
-        notes += (f"not used in {folder}: {listed([str(path.relative_to(folder)) for path in unused])}",)
+    if unused := unused_in(folder, used):
+        notes += (unused,)
     return FederatedDataset(
         name=str(folder),
         schema=Schema(classes, images=form),
@@ -387,6 +387,12 @@ def _classes(found: Iterable[LabeledImages]) -> tuple[str, ...]:
             "alone: name both folders alike"
         )
     return classes
+
+
+def unused_in(folder: Path, used: set[Path]) -> str:
+    """The files of a folder that are not among the ``used`` ones, in a few words; empty where all are."""
+    unused = [str(path.relative_to(folder)) for path in _unused(folder, used)]
+    return f"not used in {folder}: {listed(unused)}" if unused else ""
 
 
 def _unused(folder: Path, used: set[Path]) -> Iterator[Path]:

@@ -202,8 +202,9 @@ def model_in(folder: "RunFolder", silo: SiloName = "") -> Path:
         if path.is_file():
             return path
     raise DataError(
-        f"the run {folder.path} has kept no model of silo {silo!r} that can be used: save-models keeps those of the "
-        "silos that end the run, unless their algorithm leaves them none"
+        f"the run {folder.path} has kept no model of silo {silo!r} that can be used: either no file can hold one "
+        f"of its learner {folder.settings().get('learner')!r}, its algorithm leaves silos none, "
+        "the silo did not end the run, or save-models was off"
         if silo
         else f"the run {folder.path} has no global model, as no student was set: name a silo with --silo, such as "
         f"{', '.join(silos[:_MOST_NAMED])}"

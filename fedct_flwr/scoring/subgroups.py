@@ -24,7 +24,7 @@ class Group:
     group: str
     n: int
     events: int | None
-    """None where a number is predicted."""
+    """Records of the positive class; None where there are not two classes."""
     metrics: dict[str, Estimate]
     gaps: dict[str, Estimate] = field(default_factory=dict)
 
@@ -40,9 +40,9 @@ class Subgroups(NamedTuple):
 def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: Labels) -> Subgroups:
     """Assess the predictions of a test set, in all and by the group ``of`` each record ``(n,)``.
 
-    Events are records of the positive class, without one those that lack the most frequent class. A group is small by
-    the rarer of two classes, or by all records where a number is predicted. Means over classes have no gap where a
-    group and the others have not the same classes. Raises DataError for a group with the name of the small ones.
+    A group is small by its records without the most frequent class, or by all records where a number is predicted.
+    Means over classes have no gap where a group and the others have not the same classes. Raises DataError for a group
+    with the name of the small ones.
     """
 
     def rare(y: HardLabels) -> int:
@@ -51,8 +51,8 @@ def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: L
     def part(rows: np.ndarray) -> tuple[int, int | None, dict[str, Estimate]]:
         records, p = Examples(test.X[rows], test.y[rows]), predicted.probabilities
         found = assess(records, Predicted(predicted.answers[rows], None if p is None else p[rows]), labels)
-        had = rare(records.y) if labels.positive is None else int((records.y == labels.positive).sum())
-        return records.size, had if labels.num_classes else None, found.metrics
+        had = None if labels.positive is None else int((records.y == labels.positive).sum())
+        return records.size, had, found.metrics
 
     names = np.array(of, dtype=object)
     everything = np.ones(test.size, dtype=np.bool_)

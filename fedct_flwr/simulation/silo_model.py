@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
-from fedct_flwr import datasets, learners, models, survival
-from fedct_flwr.datasets.new_records import encode_new, inspect_new
+from fedct_flwr import learners, models, survival
+from fedct_flwr.datasets.new_records import encode_new, inspect_new, read_unlabeled
 from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers, with_signed_times
 from fedct_flwr.runs.scores import TESTS, Test
@@ -127,7 +127,10 @@ class SiloModel:
     def _features(self, records: Any) -> Features:
         columns, form = self.schema.columns, self.schema.images
         if form and isinstance(records, str | Path):
-            return datasets.read_images(datasets.images_in(Path(records)), *form)
+            images = read_unlabeled(self.schema, Path(records))
+            for found in images.findings:
+                _tell(found.sentence)
+            return images.X
         if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
             names = [column.name for column in columns]
             if names != [f"x{number}" for number in range(1, len(names) + 1)]:

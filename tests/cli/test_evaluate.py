@@ -55,7 +55,9 @@ def test_a_calibrated_model_decides_as_before_and_states_what_is_observed(
     assert abs(stated[1].mean() - observed) < 0.01 < abs(stated[0].mean() - observed)
     # Calibrated anew, a model is the same: what it ranks, not what it stated, is taken.
     again = tmp_path / f"again{model.suffix}"
-    assert fedct("calibrate", table, "--model", new, "--output", again).code == 0
+    said = fedct("calibrate", table, "--model", new, "--output", again)
+    brier = json.loads(fedct("evaluate", table, "--model", new, "--json").out)["groups"][0]["metrics"]["brier"]["value"]
+    assert f"the Brier score was {brier:.3f} and is {brier:.3f}" in said.out
     stated_again = json.loads(fedct("predict", table, "--model", again, "--json").out)["records"]
     assert stated_again == after["records"]
 

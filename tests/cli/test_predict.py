@@ -130,6 +130,17 @@ def test_numbers_apart_from_what_the_model_has_learned_from_are_said(
     assert accepted.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(
+    ("cells", "code"), [(["no fever", "3"], ""), (["", " "], "column-missing"), (["38.5", ""], "number-as-text")]
+)
+def test_a_column_of_text_without_text_is_said(tmp_path: Path, cells: list[str], code: str, few: bool) -> None:
+    (tmp_path / "new.csv").write_text("note,age\n" + "".join(f"{cell},30\n" for cell in cells * (5 if few else 30)))
+    schema = Schema(("well", "ill"), (Column("note", text=True),))
+    found = [each.name for each in read_unlabeled(schema, tmp_path / "new.csv").findings]
+    assert found == ([f"{code}:note"] if code and not few else [])
+
+
 def test_dates_of_new_records_are_said_as_dates(tmp_path: Path) -> None:
     (tmp_path / "data.toml").write_text('dates = "%Y-%m-%d"')
     days = [*(f"2020-01-{day}" for day in range(10, 30)), *["1970-01-01"] * 5]
@@ -154,7 +165,18 @@ def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
     outcome = fedct("predict", tmp_path / "new", "--model", path)
     assert outcome.code == 0
     assert [row[0] for row in rows(outcome.out)] == ["image", "a.png", "b.png"]
+    assert "not used" not in outcome.err
+    for name in ("c.webp", "d"):
+        (tmp_path / "new" / name).write_bytes(b"")
+    (tmp_path / "new" / "e").mkdir()
+    (tmp_path / "new" / "b.png").rename(tmp_path / "new" / "e" / "b.png")
+    fewer = fedct("predict", tmp_path / "new", "--model", path)
+    assert [row[0] for row in rows(fewer.out)] == ["image", "a.png"]
+    assert f"not used in {tmp_path / 'new'}: 'c.webp', 'd', 'e': put them right into the folder" in fewer.err
+    assert "not used" not in fedct("predict", tmp_path / "new", "--model", path, "--accept", "unreadable").err
     assert rows(outcome.out)[0][1:] == ["predicted", "probability well", "probability ill"]
+    scored = fedct("evaluate", tmp_path / "new", "--model", path)
+    assert (scored.code, "labels are read from tables alone" in scored.sentence) == (DataError.exit_code, True)
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,13 @@ def test_times_of_day_are_not_advised_a_form_of_dates() -> None:
     assert ("dates-as-text", "essen") in {(each.code, each.silo) for each in own}
 
 
+def test_dates_at_a_silo_are_advised_their_form() -> None:
+    days = pa.table({"at": pa.array([*range(30)], pa.date32()), LABEL: ["yes", "no"] * 15})
+    found = inspect_tables(pa.table({"at": [1.5] * 30}), {"essen": days}, LABEL).findings
+    (fix,) = [each.fix for each in found if each.code == "dates-as-text"]
+    assert 'set dates = "%Y-%m-%d" in data.toml' in fix
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("first", ["1935", "2015"])
 @pytest.mark.parametrize("written", [("1970-01-01",), ("1900-01-01", "9999-12-31")])

@@ -57,6 +57,20 @@ def test_tables_of_few_cells_are_shown_and_not_compared() -> None:
         assert cells_of(row_of(column(public=values, essen=[None] * 30)), ["essen"])[0] == "! 100% missing"
 
 
+@pytest.mark.parametrize("factor", [0.001, 0.01, 100, 1000])
+@pytest.mark.parametrize("records", [60, 200])
+def test_another_unit_of_a_skewed_column_is_marked_and_sound_tables_are_not(records: int, factor: float) -> None:
+    rng = np.random.default_rng(0)
+    sound = {name: rng.lognormal(3, 1.4, records) for name in ("public", "essen", "ulm")}
+    assert not any(site.marked for site in row_of(column(**sound)).sites)
+    for silo, own in sound.items():
+        # Missing cells have a larger SMD than the numbers.
+        for spoiled in (own * factor, np.where(np.arange(records) % 2, own * factor, None)):
+            row = row_of(column(**{**sound, silo: spoiled}))
+            marked = [(site.silo or "public", site.what) for site in row.sites if site.marked]
+            assert marked == [(silo, "median")]
+
+
 def clinic(rng: np.random.Generator, records: int) -> pd.DataFrame:
     age, chol = rng.normal(62, 13, records).clip(20, 95).round(), rng.normal(5.4, 1.1, records).clip(2.5).round(1)
     smoker = rng.choice(["never", "former", "current"], records, p=[0.5, 0.3, 0.2])
@@ -202,6 +216,19 @@ def test_a_test_part_that_is_trained_on_is_said() -> None:
     a, b = rng.normal(size=(2, 200, 4))
     said = [each.message for each in shared_records({"": a[:9], "a": a[50:], "b": b}, {"a": a[40:80]}, Redaction())]
     assert said == ["30 records of the test part of silo a equal records that it trains on, so its scores are too good"]
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.01, 0.1, 1000])
+def test_another_unit_makes_no_copies_of_other_patients_and_hides_none(factor: float) -> None:
+    rng = np.random.default_rng(0)
+    ages, grades, amounts = rng.integers(30, 90, 480), rng.integers(4, size=480), rng.lognormal(3, 1.4, 480).round(1)
+    silos = dict(zip("abc", np.stack([ages, grades, amounts], axis=1).reshape(3, 160, 3), strict=True))
+    silos["c"] = (silos["c"] * (1, 1, factor)).round(4)
+    tests = {name: X[:40] for name, X in silos.items()}
+    kept = {name: X[40:] for name, X in silos.items()}
+    assert not [*shared_records(kept, tests, Redaction())]
+    copied = {**kept, "c": np.concatenate([kept["c"], tests["c"] * (1, 1, 1.00001)])}
+    assert [each.silo for each in shared_records(copied, tests, Redaction())] == ["c"]
 
 
 def test_repeated_records_are_said_where_others_do_not_repeat() -> None:

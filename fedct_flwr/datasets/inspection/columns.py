@@ -81,7 +81,8 @@ def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator
         other = redaction.refused("number-as-text", name, silo, what, "write numbers")
         yield _dates(own, name, silo, redaction) or number_as_text(own, name, silo, redaction) or other
     elif public.kind is CellKind.NUMBERS and own.kind in (CellKind.DATES, CellKind.TIMES):
-        yield redaction.refused("dates-as-text", name, silo, what.format(own.kind), "turn them into numbers")
+        fix = _remedy(redaction, '"%Y-%m-%d"') if own.kind is CellKind.DATES else "turn them into numbers"
+        yield redaction.refused("dates-as-text", name, silo, what.format(own.kind), fix)
     elif public.kind is CellKind.TEXT and own.kind is CellKind.TEXT:
         yield from _unknown(public, own, name, silo, redaction)
 

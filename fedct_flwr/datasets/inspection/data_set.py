@@ -2,7 +2,8 @@
 
 Whole records may stand twice: at two silos, in the public set, in a silo's training and test part, or within it.
 Records are compared twice: exactly, and rounded without identifiers. Numbers are rounded as coarsely as the coarsest
-table writes them, and to three significant digits. An identifier is a column with another value in nearly each record.
+table writes them, and to three significant digits, each table in its own power of ten. An identifier is a column with
+another value in nearly each record.
 So neither another order nor other identifiers hide a copy. The label does not count: a copy may have other ones.
 
 Chance makes equal records where columns are few or coarse: as often as records agree between other tables or within
@@ -311,8 +312,7 @@ def _digests(
         if _are_identifiers(cells, word=at in categorical):
             continue
         if at not in categorical and cells[0].dtype == np.float64:
-            decimals = _decimals(cells)
-            cells = [np.round(own, decimals) + 0.0 for own in cells]
+            cells = [np.round(own, decimals) + 0.0 for own, decimals in zip(cells, _decimals(cells), strict=True)]
         for name, own in zip(tables, cells, strict=True):
             rounded[name].append(own.view(np.float64))
         sample = np.concatenate([own[:: -(-len(own) // _SAMPLE)] for own in cells])
@@ -345,13 +345,17 @@ def _are_identifiers(tables: Sequence[NDArray[Any]], word: bool) -> bool:
     return bool(found) and (any(found) if word or tables[0].dtype != np.float64 else all(found))
 
 
-def _decimals(tables: Sequence[NDArray[np.float64]]) -> int:
-    """Decimals of the table with the fewest, and as many as three significant digits of a usual number have."""
+def _decimals(tables: Sequence[NDArray[np.float64]]) -> list[int]:
+    """For each table the decimals of that with the fewest, and as many as three digits of a usual number have.
+
+    A table whose usual number is powers of ten away, as in another unit, has that many more or fewer.
+    """
     some = [values[:_SAMPLE][np.isfinite(values[:_SAMPLE])] for values in tables]
-    every = np.concatenate(some)
-    usual = float(np.median(np.abs(every))) if len(every) else 0.0
+    usual, *each = [float(np.median(np.abs(own))) if len(own) else 0.0 for own in (np.concatenate(some), *some)]
     digits = 2 - int(np.floor(np.log10(usual))) if usual > 0 else 3
+    more = [int(np.log10(usual) - np.log10(own)) if usual > 0 and own > 0 else 0 for own in each]
     for decimals in range(min(0, digits), digits):
-        if any(len(values) and (np.abs(np.round(values, decimals) - values) < 1e-9 * usual).all() for values in some):
-            return decimals
-    return digits
+        for own, at, size in zip(some, more, each, strict=True):
+            if len(own) and (np.abs(np.round(own, decimals + at) - own) < 1e-9 * (size or usual)).all():
+                return [decimals + further for further in more]
+    return [digits + further for further in more]

