@@ -40,7 +40,8 @@ PLACEHOLDERS: Final = np.array(
      "2099-12-31", "2999-12-31", "9999-12-31"], "datetime64[D]",
 ).astype(np.float64)  # fmt: skip
 """Days that programs and people write where no date is known."""
-_WAS_DATES: Final = {b"fedct": b"days since 1970"}
+WAS_DATES: Final = {b"fedct": b"days since 1970"}
+"""Metadata of a field that ``days`` has made of dates."""
 
 
 def is_dated(kind: pa.DataType) -> bool:
@@ -50,12 +51,12 @@ def is_dated(kind: pa.DataType) -> bool:
 
 def marked(name: str, kind: pa.DataType) -> pa.Field:
     """The field of a column that ``days`` has made of dates."""
-    return pa.field(name, kind, metadata=_WAS_DATES)
+    return pa.field(name, kind, metadata=WAS_DATES)
 
 
 def dated(table: pa.Table) -> frozenset[str]:
     """Names of the columns whose numbers are dates of a form that the settings name."""
-    return frozenset(field.name for field in table.schema if field.metadata == _WAS_DATES)
+    return frozenset(field.name for field in table.schema if field.metadata == WAS_DATES)
 
 
 def days(values: pa.ChunkedArray, form: str, where: str, missing: Collection[str] = ()) -> pa.ChunkedArray | None:

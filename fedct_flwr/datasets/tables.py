@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr import survival
-from fedct_flwr.datasets.dates import dated
+from fedct_flwr.datasets.dates import WAS_DATES, dated
 from fedct_flwr.datasets.schema import Column, Held, check_names
 from fedct_flwr.datasets.values import CATEGORY, LARGEST, NUMBER, is_number, is_text, no_column, usual
 from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
@@ -33,7 +33,7 @@ def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tu
     """
     if missing := next((name for name in texts if name not in table.column_names), None):
         raise DataError(f"{path} has no column of text {quoted(missing)}: {suggest(missing, table.column_names)}")
-    columns, dates = [], dated(table)
+    columns = []
     for name, values, field in zip(table.column_names, table.columns, table.schema, strict=True):
         if _UNNAMED.fullmatch(name):
             fix = "as row numbers have that a program wrote: name it, or name it under leave-out"
@@ -44,7 +44,7 @@ def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tu
             found = sorted(map(str, pc.unique(usual(values).drop_null()).to_pylist()))
             columns.append(Column(name, tuple(found), held=_category(field)))
         elif is_number(values.type):
-            columns.append(Column(name, held=Held("days") if name in dates else _held(values)))
+            columns.append(Column(name, held=Held("days") if field.metadata == WAS_DATES else _held(values)))
         else:
             raise DataError(
                 f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: turn it into numbers or text"

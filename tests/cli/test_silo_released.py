@@ -60,7 +60,7 @@ def test_the_labels_that_left_can_be_read_and_proven(fedct: Fedct, silo: Silo, t
     terms = (silo.folder / "study" / "study.toml").read_text("utf-8")
     (silo.folder / "study" / "study.toml").write_text(terms.replace("heart-disease", "another"), "utf-8")
     done = fedct("silo", "released", silo.folder)
-    assert (done.code, len(done.out.splitlines()), "1 message with labels of another" in done.err) == (0, 1, True)
+    assert (done.code, len(done.out.splitlines()), "1 message of another" in done.err) == (0, 1, True)
     (silo.folder / "study" / "study.toml").write_text(terms, "utf-8")
     file = silo.config.state / FOLDER / entry.payload
     file.write_bytes(file.read_bytes()[:-1] + b"\0")
