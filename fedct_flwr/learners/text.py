@@ -4,10 +4,9 @@ Features with text are arrays of objects: strings in the columns of text, floats
 gives them their form, and is part of its model file.
 """
 
-import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +31,11 @@ from fedct_flwr.learners.catalog import (
     package,
 )
 from fedct_flwr.learners.preprocessing import Stateless
-from fedct_flwr.text.printable import listed, suggest
+from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
 
 if TYPE_CHECKING:
-    from fedct_flwr.datasets.schema import Column, Schema
+    from fedct_flwr.datasets.schema import Schema
 
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
 """A learner's form of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
@@ -49,11 +48,6 @@ _BY_COLUMN: Final = (
     "monotone_constraints", "interaction_constraints",
 )  # fmt: skip
 """Parameters of scikit-learn's, XGBoost's and CatBoost's estimators that name or number columns."""
-_OF_CATEGORIES: Final = (
-    "ColumnTransformer", "FunctionTransformer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "SimpleImputer",
-    "HistGradientBoostingClassifier", "HistGradientBoostingRegressor",
-)  # fmt: skip
-_BOOSTED: Final = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -76,7 +70,7 @@ def transformer_for(settings: LearnerSettings, schema: "Schema", *references: Fe
         )
     reading, model = _reading(settings, schema)
     if reading == "table":
-        return _table(model, settings.name, schema)
+        return learners.table_for(model, settings.name, _columns_named(model) or (), schema)
     if reading == "texts":
         return Texts(list(schema.texts))
     encoder = learners.reading_params(settings.params, settings.name) if settings.name in LANGUAGE else {}
@@ -121,7 +115,7 @@ def _reading(settings: LearnerSettings, schema: "Schema") -> tuple[Reading, Any]
         return "nothing", model
     if schema.texts and _is_vectorizer(_first(model)):
         return "texts", model
-    parts = _parts(model)
+    parts = parts_of(model)
     mine = plain and (bool(schema.texts) or any(package(type(part).__module__) not in LIBRARIES for part in parts))
     words = schema.texts and any(map(_is_vectorizer, parts))
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
@@ -131,79 +125,9 @@ def _made(settings: LearnerSettings, schema: "Schema") -> Any:
     return make(settings.name, settings.params, number=schema.outcome.number, **_PROBED)
 
 
-def _parts(model: Any) -> list[Any]:
+def parts_of(model: Any) -> list[Any]:
     """An estimator and all estimators within it."""
     return [model, *(part for part in model.get_params(deep=True).values() if hasattr(part, "get_params"))]
-
-
-def _table(model: Any, learner: str, schema: "Schema") -> "Table":
-    """The study's columns as a DataFrame. Raises LearnerError for a column that is not there."""
-    names = [column.name for column in schema.columns]
-    if unknown := next((name for name in _columns_named(model) or () if name not in names), None):
-        raise LearnerError(f"learner {learner!r} names the column {unknown!r}: {suggest(unknown, names)}")
-    parts = _parts(model)
-    numbers = set(names) if all(map(_takes_numbers, parts)) else _as_numbers(parts, names) if schema.texts else set()
-    # Boosted trees take no strings.
-    kinds = [kind for reader in _readers(model) for kind in type(reader).__mro__]
-    boosted = any(kind.__name__ in _BOOSTED or package(kind.__module__) in LIBRARIES[1:] for kind in kinds)
-    forms = [
-        Form(column.held.dtype if column.held.dtype in ("int64", "bool") else "")
-        if not column.categories or column.name in numbers
-        else _form(column, "category" if boosted else "str")
-        for column in schema.columns
-    ]
-    return Table(names, list(schema.texts), [[form.dtype, [*form.known], [*form.order]] for form in forms])
-
-
-def _form(column: "Column", text: str) -> "Form":
-    """The form of a category: its table's own, or ``text``."""
-    known, held = list(column.categories or ()), column.held
-    if held.dtype != "category" or not {*known} <= {*held.names}:
-        return Form(text, known, known)
-    values = dict(zip(held.names, held.values, strict=True))
-    return Form("ordered" if held.ordered else "category", [values[name] for name in known], list(held.values))
-
-
-def _takes_numbers(part: Any) -> bool:
-    """Whether a part takes numbers alone, as most of scikit-learn's estimators do."""
-    return package(type(part).__module__) == "sklearn" and type(part).__name__ not in _OF_CATEGORIES
-
-
-def _readers(model: Any) -> Iterator[Any]:
-    """The estimators within this one that get columns of the table as they are."""
-    if isinstance(model, Pipeline):
-        model = model.steps[0][1]
-    known = package(type(model).__module__) == "sklearn"
-    names = ("transformers", "transformer_list", "estimators") if known else ()
-    inner = [part for name in names for _, part, *_ in getattr(model, name, None) or ()]
-    inner += [getattr(model, name, None) for name in ("remainder", "estimator", "regressor")]
-    inner = [part for part in inner if hasattr(part, "get_params")]
-    yield from (reader for part in inner for reader in _readers(part)) if inner else [model]
-
-
-def _as_numbers(parts: Sequence[Any], names: list[str]) -> set[str]:
-    """Columns that a part passes on next to words, or gives to parts of numbers: strings would join neither."""
-    found: set[str] = set()
-    for part in parts:
-        if isinstance(part, ColumnTransformer):
-            chosen = [(inner, _chosen(columns, names)) for _, inner, columns in part.transformers]
-            some = any(callable(columns) for *_, columns in part.transformers)
-            rest = set() if some else {*names}.difference(*(columns for _, columns in chosen))
-            for inner, columns in [*chosen, (part.remainder, rest)]:
-                numeric = hasattr(inner, "get_params") and all(map(_takes_numbers, _readers(inner)))
-                found |= {*columns} if numeric or inner == "passthrough" else set()
-    return found
-
-
-def _chosen(columns: Any, names: list[str]) -> list[str]:
-    """The columns that names, positions, or a mask mean; none of a function, which chooses by dtype."""
-    if words := _strings(columns):
-        return words
-    places = list(columns) if isinstance(columns, tuple) else columns
-    try:
-        return list(np.atleast_1d(np.array(names, dtype=object)[places]))
-    except (IndexError, TypeError):
-        return []
 
 
 def _is_set(value: Any) -> bool:
@@ -213,7 +137,7 @@ def _is_set(value: Any) -> bool:
 def _columns_named(model: Any) -> list[str] | None:
     """The columns that an estimator names; none where it numbers them or gets the table; None where it does neither."""
     meant = _columns_meant(model)
-    return None if meant is None else [name for one in meant for name in _strings(one)]
+    return None if meant is None else [name for one in meant for name in strings_in(one)]
 
 
 def _columns_meant(model: Any) -> list[Any] | None:
@@ -248,12 +172,13 @@ def _default(model: Any, key: str) -> Any:
     return type(owner)().get_params(deep=False).get(name) if known else None
 
 
-def _strings(columns: Any) -> list[str]:
+def strings_in(columns: Any) -> list[str]:
+    """The names of columns in a parameter, also in lists and keys within it."""
     if isinstance(columns, str):
         # XGBoost takes lists as text, too.
         return [] if columns.startswith(("(", "[")) else [columns]
     if isinstance(columns, Mapping | list | tuple | np.ndarray):
-        return [name for one in columns for name in _strings(one)]
+        return [name for one in columns for name in strings_in(one)]
     return []
 
 
@@ -266,7 +191,7 @@ def misread(settings: LearnerSettings, schema: "Schema", moved: str = "") -> Ite
     reading, model = _reading(settings, schema) if dates or moved else ("nothing", None)
     if reading != "table":
         return
-    if dates and any(map(_is_own, _parts(model))):
+    if dates and any(map(_is_own, parts_of(model))):
         yield (
             f"learner {settings.name!r} gets {listed(dates)} as days since 1970, not as dates: "
             "pandas.to_datetime(days, unit='D') makes dates of them"
@@ -322,63 +247,6 @@ class Texts(Stateless):
     def transform(self, X: Features) -> NDArray[np.object_]:
         """Strings ``(n,)``."""
         return np.array(["\n".join(row) for row in X[:, self.columns]], dtype=object)
-
-
-class Form(NamedTuple):
-    """The form of a column for a user's own code.
-
-    ``dtype`` is ``int64`` or ``bool``, ``str``, ``category`` or ``ordered``; empty for floats. ``known`` are the values
-    by their positions in the study's categories, and ``order`` all those of a category.
-    """
-
-    dtype: str = ""
-    known: Sequence[Any] = ()
-    order: Sequence[Any] = ()
-
-
-class Table(Stateless):
-    """All columns by their names and in their order, as a pandas DataFrame.
-
-    Strings where there is text, and elsewhere what ``forms``, a ``Form`` of each column, says. Older files have the
-    study's ``categories`` instead, perhaps as ``strings``.
-    """
-
-    forms: list[list[Any]] | None = None
-    categories: list[list[str]] | None = None
-    strings = False
-
-    def __init__(self, names: list[str], texts: list[int], forms: list[list[Any]] | None = None) -> None:
-        self.names = names
-        self.texts = texts
-        self.forms = forms
-
-    def transform(self, X: Features) -> Any:
-        """A DataFrame of n rows. Raises LearnerError without pandas."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError:
-            raise LearnerError("a learner of your own gets its columns in a DataFrame: pip install pandas") from None
-        return pandas.DataFrame({name: self._column(X, number, pandas) for number, name in enumerate(self.names)})
-
-    def _column(self, X: Features, position: int, pandas: Any) -> Any:
-        if position in self.texts:
-            return X[:, position]
-        values = X[:, position].astype(np.float64)
-        dtype, known, order = self.forms[position] if self.forms else self._before(position)
-        if not known:
-            # New records may have gaps where those of the study have none.
-            whole = dtype and not np.isnan(values).any() and np.array_equal(as_held := values.astype(dtype), values)
-            return as_held if whole else values
-        # A value that the public set does not have is missing.
-        codes = np.nan_to_num(np.where(values < len(known), values, -1), nan=-1).astype(np.int32)
-        if dtype == "str":
-            return np.append(np.array(known, dtype=object), np.nan)[codes]
-        places = np.append([order.index(value) for value in known], -1)
-        return pandas.Categorical.from_codes(places[codes], categories=order, ordered=dtype == "ordered")
-
-    def _before(self, position: int) -> "Form":
-        known = self.categories[position] if self.categories else []
-        return Form("str" if self.strings else "category", known, known) if known else Form()
 
 
 def _first(model: Any) -> Any:

@@ -36,9 +36,9 @@ _TYPES: Final = frozenset(
     {
         "fedct_flwr.learners.feature_pipelines.Patches", "fedct_flwr.learners.feature_pipelines.Pixels",
         "fedct_flwr.learners.language.Sentences", "fedct_flwr.learners.language.Tokens",
-        "fedct_flwr.learners.plain.Plain", "fedct_flwr.learners.plain.Weighted",
+        "fedct_flwr.learners.own_table.Table", "fedct_flwr.learners.plain.Plain", "fedct_flwr.learners.plain.Weighted",
         "fedct_flwr.learners.preprocessing.Numbers", "fedct_flwr.learners.preprocessing.Words",
-        "fedct_flwr.learners.sklearn.Relabeled", "fedct_flwr.learners.text.Table", "fedct_flwr.learners.text.Texts",
+        "fedct_flwr.learners.sklearn.Relabeled", "fedct_flwr.learners.text.Texts",
         "fedct_flwr.survival.cox.RidgeCox", "fedct_flwr.survival.model.RiskModel",
         "numpy.dtype", "sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss",
         "sklearn._loss._loss.CyHalfSquaredError", "sklearn._loss.link.IdentityLink", "sklearn._loss.link.Interval",

@@ -14,10 +14,10 @@ from sklearn.tree import DecisionTreeClassifier
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.learners.out_of_fold import FOLDS, OwnRecords
+from fedct_flwr.learners.own_table import Table
 from fedct_flwr.learners.safeguard import LITTLE, Lesson, NetworkSafeguard, Safeguard, SoftSafeguard, Trust, foreign
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.soft import soft_labels, train_on_values, train_soft
-from fedct_flwr.learners.text import Table
 from fedct_flwr.scoring.recalibration import Recalibration
 from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.silo.numbers import with_numbers
@@ -250,7 +250,7 @@ def two_wards() -> tuple[Examples, Features, HardLabels, NDArray[np.bool_]]:
 TREE = DecisionTreeClassifier(random_state=0)
 
 
-@pytest.mark.parametrize("transformer", [None, Table(["a", "b", "c"], [])], ids=["numbers", "table"])
+@pytest.mark.parametrize("transformer", [None, Table([*"abc"], [], [["", [], []]] * 3)], ids=["numbers", "table"])
 def test_labels_of_foreign_examples_count_where_those_of_own_ones_are_wrong(transformer: Any):
     private, public, targets, other = two_wards()
     guard, learner = guard_of(private), SklearnLearner(TREE, transformer)

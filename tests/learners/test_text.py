@@ -20,7 +20,7 @@ from fedct_flwr.datasets.schema import Column, Held, Schema
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import HeldLearner
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.learners.text import Reading, Table, misread, reading_of, transformer_for
+from fedct_flwr.learners.text import Reading, misread, reading_of, transformer_for
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import DataError, LearnerError
@@ -196,16 +196,6 @@ def test_that_a_silo_has_other_positions_is_told_where_a_learner_numbers_columns
     told = f"learner {held.name!r} numbers columns in the order of the public set, and they moved: name the columns"
     assert [*misread(settings, schema, "they moved")] == ([told] if numbers else [])
     assert not [*misread(settings, schema)]
-
-
-def test_a_table_of_an_older_file_stays_as_it_was() -> None:
-    X = np.array([[50.0, 1.0], [np.nan, 2.0]])
-    old = Table(["age", "ward"], [])
-    old.__dict__ = {"names": old.names, "texts": [], "categories": [[], ["a", "b"]], "strings": False}
-    ward = old.transform(X)["ward"]
-    assert (ward.tolist(), ward.cat.categories.tolist()) == (["b", np.nan], ["a", "b"])
-    old.strings = True
-    assert old.transform(X)["ward"].dtype != "category"
 
 
 @pytest.mark.parametrize("name", ["logistic-regression", "decision-tree", "tests.learners.test_text.Seen"])
