@@ -85,6 +85,8 @@ _OF_MANY: Final = ("multiclass", "softmax", "multiclassova", "multiclass_ova", "
 """LightGBM's objectives for more than two classes."""
 _METRICS_OF_MANY: Final = ("multi", "auc_mu")
 """In the names of its metrics for these."""
+_SEARCHED: Final = ("param_grid", "param_distributions")
+"""Parameters of scikit-learn's searches: the values that they try."""
 _OF_A_TABLE: Final = (IndexError, AttributeError, TypeError)
 """Errors of an array that is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
@@ -101,7 +103,7 @@ _BINS: Final = 63
 
 
 def prepare(estimator: Any, name: str, random_state: int, *, number: bool = False) -> Any:
-    """With every ``random_state`` set that was left open, also inside pipelines.
+    """With every ``random_state`` set that was left open, also inside pipelines and among a search's candidates.
 
     Raises LearnerError, which says ``name``, for what is no classifier, or no regressor where a ``number`` is
     predicted, and for parameters that scikit-learn would refuse once it trains.
@@ -113,15 +115,25 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
         if mixin in (base.__name__ for base in type(last_step(estimator)).__mro__):
             why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last_step(estimator)).__name__}"
         raise LearnerError(f"learner {name!r} is no {why}")
-    open_states = {
-        key: random_state
-        for key, value in estimator.get_params(deep=True).items()
-        if key.split("__")[-1] == "random_state" and value is None
-    }
-    # A frozen one returns nothing.
-    estimator.set_params(**open_states)
+    params = estimator.get_params(deep=True)
+    searched = [value for key, value in params.items() if key.split("__")[-1] in _SEARCHED]
+    for model in (estimator, *_candidates(searched)):
+        own = model.get_params(deep=True)
+        # A frozen one returns nothing.
+        model.set_params(**{
+            key: random_state for key, value in own.items() if key.split("__")[-1] == "random_state" and value is None
+        })  # fmt: skip
     _check_params(estimator, name)
     return estimator
+
+
+def _candidates(given: Any) -> Iterator[Any]:
+    """The estimators among the values that a search tries."""
+    if hasattr(given, "get_params") and not isinstance(given, type):
+        yield given
+    elif isinstance(given, Mapping | list | tuple):
+        for value in given.values() if isinstance(given, Mapping) else given:
+            yield from _candidates(value)
 
 
 def _check_params(estimator: Any, name: str) -> None:

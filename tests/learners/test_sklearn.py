@@ -11,6 +11,8 @@ import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -378,3 +380,10 @@ def test_a_network_finds_the_rare_class_too() -> None:
     apart = OVERLAPPING + 2 * RARE[:, None]
     recall = [(network(balanced).fit(apart, RARE).predict(apart[RARE == 1]) == 1).mean() for balanced in (False, True)]
     assert recall[0] < 0.5 < 0.9 < recall[1]
+
+
+def test_the_candidates_of_a_search_are_seeded_too() -> None:
+    models = [LogisticRegression(), RandomForestClassifier(3), RandomForestClassifier(3, random_state=5)]
+    search = GridSearchCV(Pipeline([("model", models[0])]), [{"model": models}, {"model__C": [1.0]}])
+    prepared = prepare(search, "own", 7)
+    assert [model.random_state for model in prepared.param_grid[0]["model"]] == [7, 7, 5]
