@@ -162,7 +162,7 @@ def federation(
     moved = _moved(parts, unlabeled.column_names, (label, event))
     of_public = []
     if given and group in table.column_names:
-        # Whether it is filled in there is of no consequence.
+        # A blank column is no fault here: only silos need groups.
         with contextlib.suppress(DataError):
             of_public.append(column_of_groups(table, group, public.where))
     groups, public_groups = _groups(parts, group, of_public)
@@ -341,9 +341,9 @@ def _groups(
         number for number, part in enumerate(parts) if group and (not part.tested or group in part.table.column_names)
     ]
     columns = [column_of_groups(parts[number].table, group, parts[number].source.where) for number in concerned]
-    *own, public = [*numbered([*columns, *of_public]), *([] if of_public else [None])] if columns else [None]
-    found = dict(zip(concerned, own, strict=True))
-    return [found.get(number) for number in range(len(parts))], public
+    groups = numbered([*columns, *of_public]) if columns else []
+    own, public = dict(zip(concerned, groups[: len(columns)], strict=True)), groups[len(columns) :]
+    return [own.get(number) for number in range(len(parts))], public[0] if public else None
 
 
 FOLDER: Final = "FEDCT_TABLES_FOLDER"

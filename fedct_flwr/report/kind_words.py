@@ -99,6 +99,20 @@ _OTHERS_NOISE: Final = (
     "own. A partner that lies can spoil the {}, and no sum shows it"
 )
 
+
+def _noisy_counts(counts: str, opened: str, in_short: str, spoiled: str) -> KindWords:
+    """Words for sums of ``counts``: the contents that are ``opened``, and what a partner that lies can spoil."""
+    return KindWords(
+        shared=f"sums of {counts} with noise, from which a single silo's cannot be read",
+        leaves=(
+            "masked numbers that look random. Only their sum over the silos that take part can be opened: "
+            f"{opened}, with noise that the silos together have added"
+        ),
+        in_short=in_short,
+        beware=_OTHERS_NOISE.format(spoiled),
+    )
+
+
 WORDS: Final = {
     HARD.name: KindWords(
         shared="labels of public examples",
@@ -165,35 +179,19 @@ WORDS: Final = {
         in_short="parts of secure sums of gradients with noise",
         beware=_OTHERS_NOISE.format("model"),
     ),
-    HISTOGRAMS.name: KindWords(
-        shared="sums of counts of values with noise, from which a single silo's cannot be read",
-        leaves=(
-            "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
-            "records of each class have each value of a column, with noise that the silos together have added"
-        ),
-        in_short="parts of secure sums of counts with noise",
-        beware=_OTHERS_NOISE.format("public set"),
+    HISTOGRAMS.name: _noisy_counts(
+        "counts of values", "how many records of each class have each value of a column",
+        "parts of secure sums of counts with noise", "public set",
     ),
-    PATIENTS.name: KindWords(
-        shared="sums of counts of patients with noise, from which a single silo's cannot be read",
-        leaves=(
-            "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
-            "patients meet a condition that the coordinator chooses, with noise that the silos together have added"
-        ),
-        in_short="parts of secure sums of counts of patients with noise",
-        beware=_OTHERS_NOISE.format("count"),
+    PATIENTS.name: _noisy_counts(
+        "counts of patients", "how many patients meet a condition that the coordinator chooses",
+        "parts of secure sums of counts of patients with noise", "count",
     ),
-    SCORES.name: KindWords(
-        shared="sums of counts for scores with noise, from which a single silo's cannot be read",
-        leaves=(
-            "masked numbers that look random. Only their sum over the silos that take part can be opened: how many "
-            "test records of each class a model of the public labels gives each class, with noise that the silos "
-            "together have added"
-        ),
-        in_short="parts of secure sums of counts with noise, for scores",
-        beware=_OTHERS_NOISE.format("scores"),
+    SCORES.name: _noisy_counts(
+        "counts for scores", "how many test records of each class a model of the public labels gives each class",
+        "parts of secure sums of counts with noise, for scores", "scores",
     ),
-}
+}  # fmt: skip
 
 
 def words_of(kind: Kind) -> KindWords:
