@@ -202,7 +202,7 @@ FAULTS = [
     ),
     Fault("files.py", "Path(name).replace(path)", "path.write_bytes(content)", "files/test_atomic.py"),
     # Files from elsewhere run no code.
-    Fault("models/loading.py", "and package(name) not in packages:", "and False:"),
+    Fault("models/loading.py", "and package(name) not in packages:", "and False:", "models/test_model_file.py"),
     # Learners, labelers and drawn sets.
     Fault("learners/safeguard.py", "if not self._can_tell:", "if False:"),
     Fault("learners/automatic.py", "return found or self._safe", "return self._safe"),

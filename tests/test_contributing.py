@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.blocks import Block, blocks
+from tests.mutate import FAULTS, Fault
 from tests.readme import ROOT
 
 PAGE = ROOT / "CONTRIBUTING.md"
@@ -44,6 +45,12 @@ def test_the_workflow_runs_what_can_be_made_on_each_python_that_is_claimed() -> 
     assert tried == [line.rpartition(" ")[2] for line in claimed if "Python :: 3" in line]
     page = (ROOT / "docs" / "reference" / "compatibility.md").read_text("utf-8")
     assert all(f"| {version}." in page for version in tried)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.file)
+def test_a_planted_fault_names_a_line_and_its_tests(fault: Fault) -> None:
+    assert fault.line in (ROOT / "fedct_flwr" / fault.file).read_text("utf-8")
+    assert all((ROOT / "tests" / path).exists() for path in fault.finders.split())
 
 
 def commands() -> list[str]:
