@@ -100,6 +100,18 @@ def test_what_the_study_states_is_shown_and_is_part_of_what_is_approved(fedct: F
     assert terms_digest(kit.config, kit.study) != before
 
 
+def test_what_has_changed_since_the_last_approval_comes_first(fedct: Fedct, kit: Kit) -> None:
+    for _ in range(2):
+        assert "Changed since" not in said(fedct, kit)
+    kit.edit("max-rounds = 100", "max-rounds = 7")
+    study = kit.folder / "study" / "study.toml"
+    study.write_text(f"{study.read_text('utf-8')}\n[governance]\nretention = 'two years'\n", "utf-8")
+    page = said(fedct, kit)
+    assert page.lstrip().startswith(
+        "Changed since it was last approved policy in silo.toml the study: its classes, columns, public set or test set"
+    )
+
+
 def refuse_joint(kit: Kit) -> None:
     agree_on_sums(kit, joint={"records": 500, "epsilon": 3.0})
     kit.let_out("joint")

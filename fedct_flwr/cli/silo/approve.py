@@ -22,7 +22,7 @@ from fedct_flwr.config.silo import AppSilo, SiloConfig, SiloFolder
 from fedct_flwr.datasets.federated import check_protected
 from fedct_flwr.datasets.query import result_of
 from fedct_flwr.datasets.silo_records import differing, read_grouped, table_of
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import app_code, approval
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import check_let_out
@@ -38,6 +38,15 @@ from fedct_flwr.types import ConfigError, RunError
 _DESPITE: Final = "despite duplicates"
 _LONGEST: Final = 1000
 """Characters of a name or a reason, which are part of a line of the log."""
+_PARTS: Final = {
+    "study": "the study: its classes, columns, public set or test set",
+    "query": "the text of the query",
+    "language-model": "the files of the language model",
+    "test": "the records that are for testing",
+    "code": "the app's files",
+    "format": "what this version of fedct approves",
+}
+"""Names of what was approved, where they are not those of settings."""
 _IN, _FURTHER = 2, 4
 """Columns that a line begins at, and where it goes on."""
 
@@ -72,6 +81,8 @@ def approve(
     with open_log(config) as log:
         entries = list(read_entries(config.state))
         sections = subject.sections(entries)
+        if changed := approval.changed(config, subject.study, entries):
+            sections = {"Changed since it was last approved": [*map(_part, changed)], **sections}
         for title, lines in sections.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
@@ -115,6 +126,7 @@ class _Subject(NamedTuple):
     sections: Callable[[Sequence[LogEntry]], dict[str, list[str]]]
     terms: Callable[[], bytes]
     write: Callable[[EgressLog, dict[str, object]], None]
+    study: StudyFolder | None = None
     alarm: bool = False
 
 
@@ -153,7 +165,7 @@ def _study(config: SiloConfig, out: Output) -> _Subject:
             promise.approve(study.name, approval.terms_digest(config, study))
         approval.approve(log, config, study, found, **details, result=result)
 
-    return _Subject(sections, partial(approval.terms_digest, config, study), write, found.alarm)
+    return _Subject(sections, partial(approval.terms_digest, config, study), write, study, found.alarm)
 
 
 def _app(config: AppSilo) -> _Subject:
@@ -167,6 +179,10 @@ def _app(config: AppSilo) -> _Subject:
         approval.approve_app(log, config, **details)
 
     return _Subject(partial(app_sections, config), lambda: terms, write)
+
+
+def _part(name: str) -> str:
+    return _PARTS.get(name, f"{name} in silo.toml")
 
 
 def _approver(by: str, reason: str) -> str:
