@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
@@ -158,14 +159,18 @@ def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | No
         raise no_column(path, label, table.column_names)
     if schema.outcome.number:
         return Examples(records.X, numbers(table, label, path)), table
-    names = class_names(table.column(label), label, path)
+    names = class_names(_as_text(path, label), label, path)
     return Examples(records.X, map_labels(names, None, schema.classes, path)), table
+
+
+def _as_text(path: Path, column: str) -> pa.ChunkedArray:
+    """A column as it is written, where numbers would read 01 as 1, and 1.10 as 1.1."""
+    return read_table(path, [column], TableSettings.of_folder(path.parent).of(path.name)).column(column)
 
 
 def _names(path: Path, column: str) -> list[str | None]:
     """The values of a column as names: 01 is not 1, and 1.0 is."""
-    table = read_table(path, [column], TableSettings.of_folder(path.parent).of(path.name))
-    found: list[str | None] = as_names(table.column(column), f"column {quoted(column)} of {path}").to_pylist()
+    found: list[str | None] = as_names(_as_text(path, column), f"column {quoted(column)} of {path}").to_pylist()
     return found
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.run_options import Package
-from fedct_flwr.datasets.new_records import Unlabeled, read_unlabeled
+from fedct_flwr.datasets.new_records import Unlabeled, read_unlabeled, sentences
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
@@ -23,7 +23,7 @@ from fedct_flwr.models.model_file import ModelDescription
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.recalibration import RANKS
 from fedct_flwr.text.console import progress
-from fedct_flwr.text.printable import json_text, printable, quoted
+from fedct_flwr.text.printable import json_text, printable
 from fedct_flwr.types import ConfigError, DataError, Features
 
 _CHUNK: Final = 65_536
@@ -64,7 +64,8 @@ def predict(
     """Say the class of each new record, as a study's global model sees it, or the model of a simulated silo.
 
     All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
-    any, come after them. Columns that the study does not use are ignored.
+    any, come after them; of time to an event 'risk', larger for earlier events. Columns that the study does not use are
+    ignored.
     """
     run, data = run_and_data(paths)
     check_new(output)
@@ -74,18 +75,20 @@ def predict(
         say_findings(records)
         said_of = [found.predict(X) for X in in_chunks(records.X)]
         chances = chances_of(found.description) if schema.classes else ""
+        # As 'fedct silo predict' names it: next to times, a bare number would read as one.
+        answer = "risk" if found.description.time else "predicted"
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
     names, added = columns_of(probabilities, schema, len(labels), as_text=not json_)
-    header = ["predicted", *names]
+    header = [answer, *names]
     before = _as_read(data, records, schema if json_ else None)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
     if names and chances == RANKS:
         Output(to_stderr=True).warn(f"probabilities are {RANKS}; 'fedct calibrate' makes chances of them")
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
-    rows = ([*own, answer, *more] for own, answer, more in zip(kept, schema.outcome.shown(labels), added, strict=True))
+    rows = ([*own, said, *more] for own, said, more in zip(kept, schema.outcome.shown(labels), added, strict=True))
     write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None, chances)
 
 
@@ -161,14 +164,8 @@ def say_findings(records: Unlabeled) -> None:
 
     Models take these for one of no known kind.
     """
-    output = Output(to_stderr=True)
-    for found in records.findings:
-        if found.code != "unknown-values":
-            output.warn(found.sentence)
-    for column, count in records.unknown.items():
-        output.warn(
-            f"{count} of {len(records.names)} records have a value of {quoted(column)} that the study does not know"
-        )
+    for sentence in sentences(records.findings, records.unknown, len(records.names)):
+        Output(to_stderr=True).warn(sentence)
 
 
 def in_chunks(X: Features) -> Iterator[Features]:

@@ -67,7 +67,9 @@ def run_label_rounds(method: "VoteSharing", study: "Study", grid: Grid) -> dict[
         return {"fixed_point": strategy.fixed_point}
     if config.rounds == 1 and (targets == ABSTAIN).all():
         advice = "silos disagree too much for the algorithm; lower its quorum if it has one, or change the learner"
-        if method.asks_once:
+        if config.outcome == "survival":
+            advice = "no silo ranks its own records better than chance, and such silos give no grades"
+        elif method.asks_once:
             advice = "train better teachers with more records each, or lower partitions or the quorum"
         asked = config.asked_about(terms.num_public)
         raise RunError(f"no label was agreed upon for any of {asked} public examples: {advice}")

@@ -56,10 +56,11 @@ class _Token(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A condition in its one spelling, and its test of records."""
+    """A condition in its one spelling, its test of records, and the columns that it names."""
 
     text: str
     holds: _Holds
+    columns: frozenset[str]
 
     @classmethod
     def of(cls, text: str, schema: Schema, dictionary: Mapping[str, ColumnForm] = {}) -> Self:
@@ -68,7 +69,7 @@ class Condition:
         Raises ConfigError in one sentence.
         """
         reader = _Reader(text, columns_for(schema), dictionary)
-        return cls(reader.spelled, reader.read())
+        return cls(reader.spelled, reader.read(), frozenset(reader.named))
 
 
 def columns_for(schema: Schema) -> tuple[Column, ...]:
@@ -110,6 +111,7 @@ class _Reader:
             self._tokens.append(_Token("sign", "==") if token.text == "=" else token)
             at = found.end()
         self._at = self._depth = 0
+        self.named = set[str]()
         if len(self.spelled.encode("utf-8", "replace")) > LONGEST_CONDITION:
             raise ConfigError(f"the condition has more than {LONGEST_CONDITION} bytes: ask for less at a time")
 
@@ -184,6 +186,7 @@ class _Reader:
         self._at += 1
         at = position(token.plain, self._columns)
         column = self._columns[at]
+        self.named.add(column.name)
         if column.text:
             raise ConfigError(f"{quoted(column.name)} holds free text, which no condition reads: name another column")
         negated = bool(self._take("not"))

@@ -20,7 +20,7 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.datasets.values import as_names, is_number
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import DataError, Features, SiloName
 
@@ -77,14 +77,23 @@ def read_unlabeled(
     found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)
     refuse(found, {_NEW: path})
     X = encode_new(table, columns, path)
-    counts = {
-        column.name: int(np.count_nonzero(X[:, position] == len(column.categories)))
-        for position, column in enumerate(columns)
-        if column.categories is not None
-    }
     names = [str(number) for number in range(1, table.num_rows + 1)]
-    unknown = {name: count for name, count in counts.items() if count}
-    return Unlabeled(names, X, unknown, table, _said(found))
+    return Unlabeled(names, X, unknown_in(X, columns), table, _said(found))
+
+
+def unknown_in(X: Features, columns: Sequence[Column]) -> dict[str, int]:
+    """How many of the encoded records ``(n, columns)`` have a value that is no category of the study's, by column."""
+    known = {column.name: len(column.categories) for column in columns if column.categories is not None}
+    counts = {each.name: int((X[:, at] == known.get(each.name, np.nan)).sum()) for at, each in enumerate(columns)}
+    return {name: number for name, number in counts.items() if number}
+
+
+def sentences(findings: Collection[Finding], unknown: Mapping[str, int], records: int) -> Iterator[str]:
+    """What is said of new ``records``: the findings, and of columns without one, how many values are unknown."""
+    yield from (found.sentence for found in findings)
+    for name in sorted(unknown.keys() - {found.column for found in findings}):
+        number = f"{unknown[name]:,} of {count(records, 'record')}"
+        yield f"{number} have a value of {quoted(name)} that the study does not know"
 
 
 def _said(found: Sequence[Finding]) -> tuple[Finding, ...]:

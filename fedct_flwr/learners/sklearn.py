@@ -226,7 +226,7 @@ class SklearnLearner:
                 errors.append(error)
         reasons = "; with other labels ".join(dict.fromkeys(map(reason_of, errors)))
         hint = self._hint(given, errors[0])
-        raise TrainingError(f"{_called(self._template)} could not be trained: {reasons}{hint}") from errors[0]
+        raise TrainingError(f"{called(self._template)} could not be trained: {reasons}{hint}") from errors[0]
 
     def _hint(self, given: Any, error: Exception) -> str:
         own = package(type(self._template).__module__) not in LIBRARIES and isinstance(given, np.ndarray)
@@ -245,7 +245,7 @@ class SklearnLearner:
     def check_soft(self) -> None:
         """Raise LearnerError unless it can learn soft labels: with ``predict_proba``, and sample weights in ``fit``."""
         classifier = last_step(self._template)
-        kind = _called(classifier)
+        kind = called(classifier)
         if not hasattr(classifier, "predict_proba"):
             raise LearnerError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
         if not has_fit_parameter(classifier, "sample_weight"):
@@ -316,7 +316,7 @@ class SklearnLearner:
     @property
     def name(self) -> str:
         """The trained model's name in errors."""
-        return _called(self._trained.estimator if isinstance(self._trained, Relabeled) else self._trained)
+        return called(self._trained.estimator if isinstance(self._trained, Relabeled) else self._trained)
 
     def _asked(self, method: str, X: Features) -> Any:
         """The trained model's raw output for examples. Raises TrainingError where it raises."""
@@ -394,7 +394,7 @@ def reason_of(error: Exception) -> str:
     return cut(f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": "), _LONGEST_REASON)
 
 
-def _called(estimator: Any) -> str:
+def called(estimator: Any) -> str:
     """Its type's name in errors, or that of the object that ``plain`` has wrapped."""
     return type(getattr(estimator, "wrapped", estimator)).__name__
 
@@ -415,7 +415,7 @@ def weight_parameter(estimator: Any) -> str:
         return f"{name}__{weight_parameter(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
         raise LearnerError(
-            f"{_called(estimator)} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
+            f"{called(estimator)} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
         )
     return "sample_weight"
 

@@ -15,7 +15,7 @@ from fedct_flwr.learners.catalog import SURVIVAL, make, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.output_validation import values_of
 from fedct_flwr.learners.safeguard import Trust
-from fedct_flwr.learners.sklearn import SklearnRegressor, last_step, prepare, reason_of
+from fedct_flwr.learners.sklearn import SklearnRegressor, called, last_step, prepare, reason_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
@@ -135,12 +135,14 @@ def survival_learner(settings: LearnerSettings, seed: int, silo: SiloName, trans
         estimator: Any = survival.RidgeCox(**params)
     else:
         params = {"objective": _COX, **params} if name == _BOOSTED else params
-        estimator = prepare(make(name, params, number=True), name, seed, number=True)
+        made = make(name, params, number=True)
         # Any other regressor would predict signed times, as if they were amounts.
-        known = isinstance(last_step(estimator), survival.RidgeCox | ByFunction)
-        if not known and _COX not in map(str, estimator.get_params().values()):
+        known = isinstance(last_step(made), survival.RidgeCox | ByFunction)
+        if not known and _COX not in map(str, getattr(made, "get_params", dict)().values()):
+            what = called(made) if "@" in name else f"learner {name!r}"
             raise LearnerError(
-                f"learner {name!r} does not take censored times: use 'cox', 'xgboost' with the objective {_COX!r}, or "
-                "a function fit(X, time, event) that returns another, from X to scores"
+                f"{what} does not take censored times: use 'cox', 'xgboost' with the objective {_COX!r}, or a function "
+                "fit(X, time, event) that returns another, from X to scores"
             )
+        estimator = prepare(made, name, seed, number=True)
     return SurvivalLearner(estimator, transformer, seed, silo, packages=packages(name))

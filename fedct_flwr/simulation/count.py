@@ -1,6 +1,7 @@
 """``count()``: how many patients of all silos meet a condition, with the noise that real silos would add."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import column_of_groups, numbered, pool
 from fedct_flwr.datasets.files import source
 from fedct_flwr.datasets.folder import read_folder
+from fedct_flwr.datasets.inspection.cells import Cells, Inspected
+from fedct_flwr.datasets.inspection.columns import suspicious
+from fedct_flwr.datasets.inspection.finding import Redaction
+from fedct_flwr.datasets.inspection.table_one import compared, row_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.labelers.labeler import check_extra
@@ -23,8 +28,8 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.seeding import generator
 from fedct_flwr.simulation.silos import Silos, joined, of_data_set, tables_in
 from fedct_flwr.text.printable import count as number_of
-from fedct_flwr.text.printable import listed
-from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.types import ConfigError, DataError, DataWarning, Examples, Features, Groups, SiloName
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,8 @@ def count(
     by name is called ``label``. ``by`` names a column of categories. ``group`` names the column of patients' numbers:
     each counts once. Noise is that of real silos for ``epsilon`` and ``delta``, but follows from ``seed``.
 
-    Raises ConfigError, also for a condition that cannot be read, and DataError.
+    Raises ConfigError, also for a condition that cannot be read, and DataError. A DataWarning tells of a silo whose
+    values seem to have another unit or spelling.
 
     >>> ages = {name: {"age": [40, 70] * 200} for name in "abc"}
     >>> silos = {name: pa.table(columns) for name, columns in ages.items()}
@@ -83,6 +89,7 @@ def count(
         found = number_of(len(records), "silo")
         raise ConfigError(f"counts are secure sums of {sums.min_summands} silos or more, and there are {found}")
     question = drawing.PatientCount.of(where, by or "", schema, {})
+    _warn(schema, {name: examples.X for name, (examples, _) in records.items()}, {*question.where.columns, by or ""})
     plan = drawing.CountPlan(len(question.cells), epsilon, delta, sums.min_summands - sums.may_collude)
     opened = np.zeros(plan.numbers, dtype=np.int64)
     for name, (examples, groups) in records.items():
@@ -90,6 +97,21 @@ def count(
         opened += plan.summand(question.counts(*examples, groups), noise)
     facts = plan.facts(question.cells, opened, len(records))
     return Count(facts["all"], facts["cells"])
+
+
+def _warn(schema: Schema, tables: Mapping[SiloName, Features], asked: Collection[str]) -> None:
+    """Warn where a silo's values in a column that is asked about lie apart from all other silos', or mean missing."""
+    for at, column in enumerate(schema.columns):
+        if column.name not in asked or column.text:
+            continue
+        words = column.categories or ()
+        own = {silo: Cells.of_numbers(X[:, at].astype(np.float64), words) for silo, X in tables.items()}
+        inspected = Inspected(column.name, None, own)
+        for site in (site for site in row_of(inspected).sites if site.marked):
+            apart = f"{quoted(column.name)} at silo {site.silo} lies apart from all other silos ({compared(site)})"
+            warnings.warn(f"{apart}: check unit, spelling and join", DataWarning, stacklevel=3)
+        for found in suspicious(inspected, Redaction(settings=""), categories=bool(words)):
+            warnings.warn(found.sentence, DataWarning, stacklevel=3)
 
 
 def _of_data_set(name: str, group: str) -> tuple[Schema, dict[SiloName, _Records]]:

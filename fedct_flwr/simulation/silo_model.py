@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from fedct_flwr import learners, models, survival
-from fedct_flwr.datasets.new_records import encode_new, inspect_new, read_unlabeled
+from fedct_flwr.datasets.new_records import encode_new, inspect_new, read_unlabeled, sentences, unknown_in
 from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers, with_signed_times
 from fedct_flwr.runs.scores import TESTS, Test
@@ -144,9 +144,10 @@ class SiloModel:
         outcome = {self._label, self.schema.follow_up.event if self.schema.follow_up else ""}
         if answers := outcome.intersection(table.column_names):
             table = table.drop_columns([*answers])
-        for found in inspect_new(table, columns, learned=self._quantiles):
-            _tell(found.sentence)
-        return encode_new(table, columns, _RECORDS)
+        findings, X = inspect_new(table, columns, learned=self._quantiles), encode_new(table, columns, _RECORDS)
+        for sentence in sentences(findings, unknown_in(X, columns), len(X)):
+            _tell(sentence)
+        return X
 
     @cached_property
     def _quantiles(self) -> dict[str, tuple[float, ...]]:

@@ -133,6 +133,16 @@ def test_the_label_column_is_that_of_the_run(fedct: Fedct, tmp_path: Path) -> No
     assert json.loads(said.out)["groups"][0]["n"] == 200
 
 
+def test_labels_are_names_and_no_numbers(fedct: Fedct, tmp_path: Path) -> None:
+    table = patients().assign(label=lambda own: own.label.map({"ill": "01", "well": "1.10"}))
+    silos, public = {"a": table[:100], "b": table[100:]}, table.drop(columns="label")
+    options: dict[str, Any] = {"learner": "naive-bayes", "rounds": 1, "progress": False, "inspect": False}
+    simulate(silos, public, label="label", run_dir=tmp_path / "run", save_models=True, **options)
+    table.to_csv(tmp_path / "own.csv", index=False)
+    said = fedct("evaluate", tmp_path / "run", tmp_path / "own.csv", "--silo", "a", "--json")
+    assert json.loads(said.out)["groups"][0]["n"] == 200
+
+
 @pytest.mark.parametrize(
     "chances",
     [

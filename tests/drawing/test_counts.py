@@ -10,7 +10,7 @@ from scipy.stats import norm
 from fedct_flwr import count
 from fedct_flwr.drawing.counts import FEWEST_SHOWN, GRID, CountPlan, noisy_number
 from fedct_flwr.privacy.noise_shares import fitting, least_multiplier
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import ConfigError, DataError, DataWarning
 from tests.sentences import sentence
 
 
@@ -93,6 +93,24 @@ def test_a_silo_that_lacks_a_column_is_named() -> None:
     tables = silos(20)
     tables["porto"] = tables["porto"].rename(columns={"age": "Age"})
     assert "silo 'porto' has other columns" in sentence(DataError, count, tables, "age > 3")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ward": "East"}, r"'ward' at silo oslo lies apart from all other silos \(East 100%, elsewhere 0%\)"),
+        ({"age": 3}, "'age' at silo oslo lies apart"),
+        ({"age": lambda own: own["age"].where(own["patient"] > 60, 999)}, "'age' at silo oslo has 999 where a value"),
+    ],
+    ids=["spelling", "unit", "placeholder"],
+)
+def test_a_silo_with_other_values_is_warned_of(change: dict[str, Any], said: str) -> None:
+    tables = silos(300)
+    count(tables, "age >= 65 and ward == 'east'")
+    tables["oslo"] = tables["oslo"].assign(**change)
+    with pytest.warns(DataWarning, match=said):
+        count(tables, "age >= 65 and ward == 'east'")
+    count(tables, "patient > 5")
 
 
 def test_a_folder_and_pairs_of_arrays_are_counted_too(tmp_path: Any) -> None:

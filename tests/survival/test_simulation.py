@@ -20,7 +20,7 @@ from fedct_flwr.learners.survival import ByFunction, SurvivalLearner
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance
 from fedct_flwr.survival.times import Times
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, DataWarning, Examples, LearnerError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, DataWarning, Examples, LearnerError, RunError
 from tests.survival.made import federation, frame, records
 
 
@@ -108,8 +108,18 @@ def test_any_ranking_takes_the_place_of_cox() -> None:
     for blind in ("random-forest", RandomForestRegressor(), make_pipeline(StandardScaler(), Ridge())):
         with pytest.raises(LearnerError, match="does not take censored times"):
             _run(learner=blind)
+    with pytest.raises(LearnerError, match=r"_Object does not take censored times: .* a function fit"):
+        _run(learner=_Object())
     with pytest.raises(LearnerError, match="penalty is its only one"):
         _run(learner="cox", learner_params={"alpha": 1})
+
+
+class _Object:
+    def fit(self, X: Any, time: Any, event: Any) -> None:
+        """Of another library's form."""
+
+    def predict(self, X: Any) -> Any:
+        return X
 
 
 def test_scores_that_are_times_are_said() -> None:
@@ -119,6 +129,10 @@ def test_scores_that_are_times_are_said() -> None:
     with pytest.warns(DataWarning, match="silo-0 rank its records the wrong way round: scores must be larger") as said:
         _run(silos=tables, learner=learner, rounds=1)
     assert "silo-1" not in str([each.message for each in said])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(RunError, match="no silo ranks its own records better than chance"):
+            _run(silos=tables, learner=_times, rounds=1)
 
 
 def _times(X: Any, time: Any, event: Any) -> Any:
@@ -250,5 +264,7 @@ def test_the_command_line_takes_a_folder(tmp_path: Path) -> None:
     assert "concordance" in done.output
     models = [path for path in (tmp_path / "run" / "models").iterdir() if path.suffix == ".skops"]
     scored = ["evaluate", str(tmp_path / "silo-0.csv"), "--label", "days", "--model", str(models[0])]
+    predicted = CliRunner().invoke(app, ["predict", str(tmp_path / "public.csv"), "--model", str(models[0])])
+    assert predicted.stdout.splitlines()[0].endswith(",risk")
     refused = CliRunner().invoke(app, scored)
     assert "ranks risks of the time 'days'" in str(refused.exception)

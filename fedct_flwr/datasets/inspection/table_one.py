@@ -181,11 +181,14 @@ def said_of(row: Row, redaction: Redaction) -> Iterator[Finding]:
             continue
         smd = f"SMD {abs(site.smd or 0):.1f}"
         if row.label:
-            message = f"silo {site.silo} has other class shares than all other silos ({_compared(site)}, {smd})"
+            # Others may be marked for its sake: the silos with usual shares are pooled with it.
+            if site is not row.furthest[1]:
+                continue
+            message = f"silo {site.silo} has other class shares than all other silos ({compared(site)}, {smd})"
             fix = "check that the classes mean the same there"
             yield Finding("class-shares", Severity.SAID, message, fix, silo=site.silo)
         elif site.numbers or all(map(_is_whole, site.words or ())):
-            shown = smd if redaction.private else f"{_compared(site)}, {smd}"
+            shown = smd if redaction.private else f"{compared(site)}, {smd}"
             what = f"lies apart from {redaction.others} ({shown})"
             yield redaction.finding("other-scale", row.column, site.silo, what, "check unit, coding and join")
 
@@ -209,7 +212,7 @@ def largest(table: TableOne, redaction: Redaction) -> str:
             what = site.what if site.what in ("median", "missing") else "shares"
             found.append(f"{quoted(row.column)}: {what} (SMD {smd:.1f})")
         elif site:
-            found.append(f"{quoted(row.column)} {redaction.at(site.silo)}: {_compared(site)} (SMD {smd:.2g})")
+            found.append(f"{quoted(row.column)} {redaction.at(site.silo)}: {compared(site)} (SMD {smd:.2g})")
     return f"{SENTENCE}: {'; '.join(found)}" if found else ""
 
 
@@ -296,7 +299,7 @@ def _standardized(difference: float, variance: float) -> float:
     return float(np.clip(found, -99.9, 99.9))
 
 
-def _compared(site: SiteCell) -> str:
+def compared(site: SiteCell) -> str:
     """The value here and elsewhere, such as "m 80%, elsewhere 40% to 50%"."""
     form = ".4g" if site.what == "median" else ".0%"
     here, low, high = (format(number, form) for number in (site.here, *site.there))
