@@ -178,7 +178,7 @@ FAULTS = [
     ),
     # Counts for a drawn public set, with noise and of the approved study alone.
     Fault("silo/noisy_sum.py", "+ noise.share(purse.noise(question))", "", "hospital/test_drawing.py"),
-    Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
+    Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_counting.py"),
     # Training on a table, and with networks.
     Fault("learners/sklearn.py", "self.labels[y], **fit_params", "y, **fit_params", "learners interop/test_classes.py"),
     Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),

@@ -60,6 +60,11 @@ def test_training_on_forged_targets_counts_and_leaves_the_model_on_disk_as_it_wa
     assert sum(entry.bytes for entry in silo.entries()) == 0
     silo.ask(3)
     assert silo.outcome(3) is Refusal.LIMIT
+    # Asked again, the silo gives what it has; only now its model keeps what the question taught it.
+    silo.ask(2, label=1)
+    assert isinstance(silo.outcome(2), np.ndarray)
+    eventually(lambda: model.read_bytes() != b"as it was")
+    assert len(silo.of(Event.ADMITTED)) == 2
 
 
 @pytest.mark.parametrize("learner", [{"name": "logistic-regression"}, NETWORK], ids=["refitted", "network"])

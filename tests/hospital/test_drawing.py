@@ -28,7 +28,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.noisy_sum import plan_of
 from fedct_flwr.silo.opening import gated
 from fedct_flwr.types import Refusal, RunError
-from fedct_flwr.wire.content import Histograms, Instruction, Query
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
 from tests.hospital.gates import CODE
@@ -96,12 +96,12 @@ class Federation:
         run_loopback(server_app, self.app, config, nodes)
         return RunFolder(self.folder / run)
 
-    def charges(self) -> list[int]:
+    def charges(self, most: float = 1.0) -> list[int]:
         found = []
         for hospital in self.silos.values():
             with Ledger(hospital.silo.config.state) as ledger:
                 spent = ledger.spent(STUDY, DATA_SET)
-            assert spent is None or spent.epsilon.upper <= 1.0
+            assert spent is None or spent.epsilon.upper <= most
             found.append(spent.charges if spent else 0)
         return found
 
@@ -151,17 +151,6 @@ def test_without_noise_it_is_the_set_of_a_simulation(tmp_path: Path, monkeypatch
     np.testing.assert_array_equal(found[whole], expected.public.X[whole])
 
 
-def test_a_dictionary_that_changes_after_approval_is_refused_and_nothing_is_charged(
-    federation: Federation, wording: SnapshotAssertion
-) -> None:
-    path = federation.study / "study.toml"
-    path.write_text(path.read_text().replace(f"records = {RECORDS}", "records = 7"))
-    with pytest.raises(RunError) as caught:
-        federation.draw()
-    assert str(caught.value) == wording
-    assert federation.charges() == [0] * 4
-
-
 def test_too_few_silos_are_one_sentence_and_asked_again_at_no_cost(
     federation: Federation, wording: SnapshotAssertion
 ) -> None:
@@ -193,23 +182,6 @@ def test_a_set_that_was_drawn_is_drawn_again_from_the_same_counts(federation: Fe
     with pytest.raises(RunError, match=r"zurich: the silo has already added .*; an earlier run has asked for this sum"):
         federation.draw("another")
     assert federation.charges() == [1] * 4
-
-
-def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a_run: None) -> None:
-    with ExitStack() as stack:
-        federation = Federation(tmp_path, stack, COLUMNS)
-        hospital = federation.silos["zurich"]
-        study = hospital.silo.study
-        plan, nothing = plan_of(study), np.full(len(study.public), -1, dtype=np.int16)
-        asked = Histograms(study.digest, plan.noise.numbers)
-        wrong = [asked._replace(study=bytes(32)), asked._replace(numbers=asked.numbers + 1)]
-        answers = [
-            hospital.ask(Instruction(1, Query(0, 1), nothing, histograms=one), run)
-            for run, one in enumerate([*wrong, asked], 100)
-        ]
-        assert answers[:-1] == [Refusal.NOT_APPROVED, Refusal.MALFORMED]
-        assert isinstance(answers[-1], bytes)
-        assert federation.charges() == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(("drawn", "answers"), [(0.3, True), (1.0, False)])
