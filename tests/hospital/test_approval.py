@@ -9,6 +9,7 @@ import pytest
 from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.approval import approve, current, language_model, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
@@ -61,12 +62,16 @@ def test_a_promise_that_is_raised_changes_the_digest_and_one_that_is_none_does_n
     assert terms_digest(protected, silo.study) != terms_digest(raised, silo.study)
 
 
-def test_another_silo_or_another_public_set_changes_the_digest(silo: Silo) -> None:
+def test_another_silo_public_set_or_version_of_the_messages_changes_the_digest(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = terms_digest(silo.config, silo.study)
     assert terms_digest(silo.config.model_copy(update={"silo": "budapest"}), silo.study) != before
     public = silo.config.study / "public.csv"
     public.write_text(public.read_text().replace("63.0", "64.0", 1))
     assert terms_digest(silo.config, read_study(silo.config.study)) != before
+    monkeypatch.setattr(approval, "VERSION", approval.VERSION + 1)
+    assert terms_digest(silo.config, silo.study) != before
 
 
 def reads_text(silo: Silo, folder: Path) -> SiloConfig:
