@@ -12,7 +12,6 @@ from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.questions import Asking, Learning
 from fedct_flwr.coordinator.summing import opened
 from fedct_flwr.hospital.approval import kinds_let_out
-from fedct_flwr.privacy.noise_shares import VoteShares
 from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.secure_sum.votes import shape_of_votes
 from fedct_flwr.types import ABSTAIN, Refusal, Refused
@@ -165,16 +164,6 @@ def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise
     with pytest.raises(Refused) as refused:
         opened(kind, rng.integers(0, 2**32, 12, dtype=np.uint64), question, OF_CLASSES, 4)
     assert refused.value.reason is Refusal.UNKNOWN_CLASS
-    # Of three silos one noise is enough: four deviations of it are still believed, and ten are not.
-    shares = VoteShares(noise, 4, 3, 1)
-
-    def far(deviations: int) -> np.ndarray:
-        by = round(deviations * shares.share_scale * 3**0.5)
-        return np.array([3 * shares.grid + by, -by] + [0] * 10).astype(np.uint64) % 2**32
-
-    opened(kind, far(4), question, OF_CLASSES, 3, honest=1)
-    with pytest.raises(Refused):
-        opened(kind, far(10), question, OF_CLASSES, 3, honest=1)
 
 
 # --- labels whose votes silos learn the shares of
