@@ -13,7 +13,7 @@ from fedct_flwr.datasets import study_folder
 from fedct_flwr.types import ConfigError
 from tests.cli import conftest
 from tests.cli.runner import Outcome, files_below
-from tests.cli.silos import Fedct, make_kit
+from tests.cli.silos import Fedct
 from tests.hospitals import write_silo_folder
 
 fedct, here = conftest.fedct, conftest.here
@@ -121,24 +121,3 @@ def test_a_folder_without_end_is_one_sentence(
     (source / "study" / "/".join("a" * (study_folder.DEEPEST + 2))).mkdir(parents=True)
     assert "is too large" in command(fedct, source).sentence
     assert files_below(here) == []
-
-
-@pytest.mark.parametrize("name", ["study.toml", "public.csv"])
-@pytest.mark.parametrize("planted", ["outside", "circle", "pipe"])
-def test_what_is_planted_later_is_refused_by_all_who_read(
-    fedct: Fedct, tmp_path: Path, name: str, planted: str
-) -> None:
-    kit = make_kit(fedct, tmp_path)
-    path = kit.folder / "study" / name
-    path.rename(tmp_path / name)
-    if planted == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to(tmp_path / name if planted == "outside" else name)
-    for command in ("check", "approve"):
-        outcome = fedct("silo", command, kit.folder)
-        assert outcome.code != 0
-        said = " ".join((outcome.out + outcome.err).split())
-        assert any(words in said for words in ("leads out of", "neither a file", "no study.toml", "cannot be read")), (
-            said
-        )

@@ -15,12 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.app import Context, Message, RecordDict
 
-from client_app.main import app as client_app
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.log_entry import Event, verify_log
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
@@ -28,7 +27,6 @@ from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.secure_sum.votes import shape_of_votes
-from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
@@ -36,7 +34,7 @@ from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.sums import SUMS, Summed
-from tests.hospital.gates import CODE, RUN, Silo, outcome
+from tests.hospital.gates import CODE, RUN, Silo, outcome, through
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.secure_sum.silos import fault_of
 
@@ -65,19 +63,11 @@ class Hospital:
         return replace(self.silo.instruction(), summed=True)
 
     def ask(self, question: Instruction, run: int = RUN) -> Refusal | bytes:
-        """The client app answers what the gate lets in; the gate lets the answer out, and the model learns."""
-        try:
-            payload = self.gate.admit(to_record(encode_instruction(question, self.silo.terms)), run, CODE)
-        except Held as held:
-            return held.reason
-        silo_file = str(self.silo.config.study.parent / "silo.toml")
+        """What the silo answers."""
+        payload = encode_instruction(question, self.silo.terms)
         message = Message(to_record(payload), NODE, "train", ttl=100.0, group_id="1")
-        with gated() as later:
-            answer = client_app(message, Context(run, NODE, {"silo-file": silo_file}, RecordDict(), {}))
-        left = self.gate.release(answer.content, payload, run, CODE)
-        for work in later:
-            work()
-        assert left is not None
+        silo_file = str(self.silo.config.study.parent / "silo.toml")
+        left = through(self.gate, message, Context(run, NODE, {"silo-file": silo_file}, RecordDict(), {}))
         return outcome(from_record(left), self.silo.config.silo)
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,25 +14,22 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from syrupy.assertion import SnapshotAssertion
 
-from client_app.main import app as client_app
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.drawing.simulated import derived, placed, with_drawn
 from fedct_flwr.flower.loopback import run_loopback
-from fedct_flwr.hospital.gate import Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.noisy_sum import plan_of
-from fedct_flwr.silo.opening import gated
 from fedct_flwr.types import Refusal, RunError
 from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
-from tests.hospital.gates import CODE
-from tests.hospital.test_adding import Hospital, opened
+from tests.hospital.gates import through
+from tests.hospital.test_adding import opened
 from tests.hospitals import HOSPITALS, STUDY, dataset, restart
 from tests.silo.real import TERMS, answered
 
@@ -58,31 +55,14 @@ class Federation:
         self.away: set[str] = set()
         self.silent: set[str] = set()
         self.app = ClientApp()
-        self.app.train()(self._train)
-        self.app.query(ACTION)(self._add)
+        self.app.train()(self._answer)
+        self.app.query(ACTION)(self._answer)
 
-    def _hospital(self, context: Context, absent: set[str]) -> Hospital:
+    def _answer(self, message: Message, context: Context) -> Message:
         name = Path(str(context.node_config["silo-file"])).parent.name
-        if name in absent:
+        if name in (self.away if message.metadata.message_type == "train" else self.silent):
             raise RuntimeError
-        return self.silos[name]
-
-    def _train(self, message: Message, context: Context) -> Message:
-        gate = self._hospital(context, self.away).gate
-        try:
-            payload = gate.admit(message.content, context.run_id, CODE)
-        except Held as held:
-            return Message(cast(RecordDict, held.record), reply_to=message)
-        with gated():
-            answer = client_app(message, context)
-        left = gate.release(answer.content, payload, context.run_id, CODE)
-        assert left is not None
-        return Message(left, reply_to=message)
-
-    def _add(self, message: Message, context: Context) -> Message:
-        left = self._hospital(context, self.silent).gate.add(message.content, context.run_id, CODE)
-        assert left is not None
-        return Message(left, reply_to=message)
+        return Message(through(self.silos[name].gate, message, context), reply_to=message)
 
     def draw(self, run: str = "run", **settings: Any) -> RunFolder:
         return self.run(run, {"algorithm": "draw", "draw-rows": 300, **settings})

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -82,18 +81,6 @@ def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[
         found = account_of(hospital.silo.config, hospital.silo.terms.study, WHOLE_SILO)
         assert (found.charges, found.unit, found.budget) == (2, PrivacyUnit.SILO, 20.0)
         assert 5 < found.epsilon <= 20
-
-
-def test_no_noise_that_a_coordinator_asks_for_keeps_a_silo_at_work_on_its_price(hospitals: dict[str, Hospital]) -> None:
-    hospital = hospitals["cleveland"]
-    for number in (1, 2):
-        question = asked(hospital, noise=2.0**20 - number, number=number)
-        assert isinstance(hospital.ask(question), bytes)
-    began = time.process_time()
-    found = account_of(hospital.silo.config, hospital.silo.terms.study, WHOLE_SILO)
-    # The loss distribution of each takes half a minute, for whoever asks how things stand.
-    assert time.process_time() - began < 10
-    assert (found.charges, found.budget) == (2, 20.0)
 
 
 def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) -> None:

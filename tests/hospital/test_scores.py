@@ -144,8 +144,6 @@ def test_intervals_hold_what_they_say() -> None:
         (lambda: study(scores={"records": 300}), "add the silos' keys under [sums.keys]"),
         (lambda: silo(kinds=["hard", "scores"]), "go next to labels under a promise"),
         (lambda: silo(kinds=["hard", "scores"], protection="dp-linear"), "name a test-file under [data]"),
-        (lambda: silo(kinds=["count", "scores"]), "go next to labels under a promise"),
-        (lambda: silo(kinds=["hard"], metrics=True, protection="dp-linear"), "computed from private records without"),
     ],
 )
 def test_a_mistake_is_one_sentence(call: Callable[[], Any], said: str) -> None:

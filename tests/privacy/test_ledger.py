@@ -184,12 +184,6 @@ class TestUnusedCharges:
         assert ledger.answer(*WHERE, ONE, TENTH, b"other", lambda: b"b") == b"b"
         assert ledger.spent(*WHERE).charges == 2
 
-    def test_what_was_charged_without_a_question_was_released(self, tmp_path: Path) -> None:
-        with Ledger(tmp_path / "new") as ledger:
-            ledger.charge(*WHERE, ONE, TENTH)
-            ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"a")
-            assert ledger.spent(*WHERE).charges == 2
-
     def test_of_two_draws_for_one_charge_the_second_is_charged_too(self, tmp_path: Path, ledger: Ledger) -> None:
         def overtaken() -> bytes:
             with Ledger(tmp_path) as quick:
@@ -203,15 +197,14 @@ class TestUnusedCharges:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize("seen", [1, 7, 20])
-    def test_a_process_killed_anywhere_has_paid_for_all_it_was_told(self, tmp_path: Path, seen: int) -> None:
+    def test_a_process_killed_anywhere_has_paid_for_all_it_was_told(self, tmp_path: Path) -> None:
         code = """
             for number in range(1, 100_000):
                 ledger.charge("study", "records", Budget(1e6, 0.0), pure(0.001))
                 print(number, flush=True)
         """
         with begin(tmp_path, code) as process:
-            told = [process.stdout.readline() for _ in range(seen)]
+            told = [process.stdout.readline() for _ in range(7)]
             process.send_signal(signal.SIGKILL)
             # Not communicate: it passes over what has been read ahead.
             last = int([*told, *process.stdout.read().splitlines()][-1])
@@ -388,15 +381,6 @@ def test_what_was_charged_before_counts_once(tmp_path: Path) -> None:
     charge(shared_ledger(tmp_path, "lung"), 2)
     with pytest.raises(BudgetExceeded):
         charge(shared_ledger(tmp_path, "lung"), 1)
-
-
-def test_a_folder_that_was_lost_ends_all_releases(tmp_path: Path) -> None:
-    charge(shared_ledger(tmp_path, "heart"), 1)
-    for path in (tmp_path / "common" / "privacy").iterdir():
-        path.unlink()
-    with pytest.raises(LedgerError, match="is gone, and was used"):
-        charge(shared_ledger(tmp_path, "heart"), 1)
-    assert own(tmp_path, "heart") == 1
 
 
 @pytest.mark.parametrize(

@@ -120,12 +120,6 @@ def test_every_way_to_vote_survives_and_has_its_own_number(num_classes: int, vot
     assert codes.tolist() == list(range(len(rows)))
 
 
-@given(st.lists(st.integers(0, 299), min_size=1, max_size=50), st.integers(300, 400))
-def test_one_vote_costs_what_a_label_costs_to_the_byte(labels: list[int], num_classes: int):
-    counts = np.eye(num_classes, dtype=np.int32)[labels]
-    assert pack_counts(counts) == pack(np.array(labels, dtype=np.int16), num_classes)[0]
-
-
 @pytest.mark.parametrize("counts", [[[2, 0], [1, 0]], [[3, -1], [1, 1]], [[0, 2], [2, 1]]])
 def test_rows_that_do_not_give_as_many_votes_are_not_packed(counts: list[list[int]]):
     assert refusal(lambda: pack_counts(np.int32(counts))) is Refusal.UNKNOWN_CLASS
