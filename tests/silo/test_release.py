@@ -163,13 +163,6 @@ def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_label
     assert silo.charges == 1
 
 
-def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
-    restart()
-    assert len({silo.ask(number) for number in range(1, 9)}) == 1
-    assert silo.charges == 1
-
-
 # --- killed
 
 

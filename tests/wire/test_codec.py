@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
@@ -124,44 +122,7 @@ def test_a_reply_is_its_labels_and_less_than_a_hundred_bytes(num_classes: int, e
     assert size < len(encode_reply(Reply(1, "oslo", votes), terms)) < size + 100
 
 
-@st.composite
-def studies(draw: st.DrawFn) -> tuple[Terms, Instruction, Reply]:
-    """Terms of a study, an instruction under them and a reply to it."""
-    num_classes, num_public = draw(st.integers(2, 300)), draw(st.integers(1, 40))
-    terms = Terms(
-        draw(st.text(max_size=20)),
-        draw(st.binary(min_size=32, max_size=32)),
-        num_public,
-        tuple(f"class {number}" for number in range(num_classes)),
-    )
-
-    def labels(count: int) -> np.ndarray:
-        lowest = draw(st.sampled_from([ABSTAIN, 0]))
-        return np.array(
-            draw(st.lists(st.integers(lowest, num_classes - 1), min_size=count, max_size=count)), dtype=np.int16
-        )
-
-    number, size = draw(st.integers(1, 2**32 - 1)), draw(st.integers(1, num_public))
-    votes = draw(st.integers(0, 5))
-    instruction = Instruction(number, Query(draw(st.integers(0, 2**64 - 1)), size), labels(num_public), votes)
-    share = st.floats(0, 1).map(lambda value: value + 0.0)  # no -0.0
-    scores = draw(st.none() | st.tuples(*[share] * len(Scores._fields)).map(lambda values: Scores(*values)))
-    silo = draw(st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
-    outcome = labels(size)
-    if votes:
-        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-        outcome = rng.multinomial(votes, [1 / num_classes] * num_classes, size).astype(np.int32)
-    return terms, instruction, Reply(number, silo, outcome, scores)
-
-
 class TestRoundTrip:
-    @given(studies())
-    def test_instruction(self, study: tuple[Terms, Instruction, Reply]):
-        terms, instruction, _ = study
-        decoded = decode_instruction(encode_instruction(instruction, terms), terms)
-        assert content(decoded) == content(instruction)
-        assert decoded.targets.dtype == np.int16
-
     def test_an_instruction_is_read_once_for_all_silos_of_a_process(self):
         first, second = (decode_instruction(bytes(bytearray(INSTRUCTION_BYTES)), TERMS) for _ in range(2))
         assert second is first
@@ -169,13 +130,6 @@ class TestRoundTrip:
             first.targets[0] = 0
         with refused(Refusal.STUDY):
             decode_instruction(INSTRUCTION_BYTES, replace(TERMS, study="lungs"))
-
-    @given(studies())
-    def test_reply(self, study: tuple[Terms, Instruction, Reply]):
-        terms, instruction, reply = study
-        decoded = decode_reply(encode_reply(reply, terms), terms, instruction)
-        assert content(decoded) == content(reply)
-        assert decoded.outcome.dtype == reply.outcome.dtype
 
     @pytest.mark.parametrize("theirs", [Terms("", b"", 0, ()), replace(TERMS, study="lungs")])
     def test_a_refusal_is_understood_whatever_the_silos_terms(self, theirs: Terms):
@@ -330,25 +284,34 @@ ANSWERS: list[tuple[bytes, Terms, Instruction, Changes]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("message", "terms", "payload"),
-    [
-        (INSTRUCTION, TERMS, INSTRUCTION_BYTES),
-        (replace(INSTRUCTION, votes=2), TERMS, INSTRUCTION_BYTES + bytes.fromhex("2802")),
-        (ASKS_COUNTS, TERMS, ASKS_COUNTS_BYTES),
-        (ASKS_PROBABILITIES, TERMS, ASKS_PROBABILITIES_BYTES),
-        (IN_TURN, TERMS, ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("3219 11000000000000e03f"), b"2\x10")),
-        (ASKS_VALUES, OF_A_QUANTITY, ASKS_VALUES_BYTES),
-        (REPLY, TERMS, REPLY_BYTES),
-        (replace(REPLY, outcome=VOTED), TERMS, COUNTS_BYTES),
-        (replace(REPLY, outcome=LIKELY), TERMS, PROBABILITIES_BYTES),
-        (replace(REPLY, outcome=SAID), OF_A_QUANTITY, VALUES_BYTES),
-        (REPLIES["refusal"], TERMS, REFUSAL_BYTES),
-    ],
-    ids=range(11),
-)
-def test_golden_bytes(message: Instruction | Reply, terms: Terms, payload: bytes):
-    assert (encode_instruction if isinstance(message, Instruction) else encode_reply)(message, terms) == payload
+GOLDEN: list[tuple[Instruction | Reply, Terms, Instruction | None, bytes]] = [
+    (INSTRUCTION, TERMS, None, INSTRUCTION_BYTES),
+    (replace(INSTRUCTION, votes=2), TERMS, None, INSTRUCTION_BYTES + bytes.fromhex("2802")),
+    (ASKS_COUNTS, TERMS, None, ASKS_COUNTS_BYTES),
+    (ASKS_PROBABILITIES, TERMS, None, ASKS_PROBABILITIES_BYTES),
+    (IN_TURN, TERMS, None, ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("3219 11000000000000e03f"), b"2\x10")),
+    (ASKS_VALUES, OF_A_QUANTITY, None, ASKS_VALUES_BYTES),
+    (REPLY, TERMS, INSTRUCTION, REPLY_BYTES),
+    (replace(REPLY, outcome=VOTED), TERMS, ASKS_VOTES, COUNTS_BYTES),
+    (replace(REPLY, outcome=LIKELY), TERMS, ASKS_PROBABILITIES, PROBABILITIES_BYTES),
+    (replace(REPLY, outcome=SAID), OF_A_QUANTITY, ASKS_VALUES, VALUES_BYTES),
+    (REPLIES["refusal"], TERMS, INSTRUCTION, REFUSAL_BYTES),
+]
+
+
+@pytest.mark.parametrize(("message", "terms", "asked", "payload"), GOLDEN, ids=range(len(GOLDEN)))
+def test_golden_bytes(message: Instruction | Reply, terms: Terms, asked: Instruction | None, payload: bytes):
+    encode = encode_instruction if isinstance(message, Instruction) else encode_reply
+    assert encode(message, terms) == payload
+    # Numbers are rounded on the way; test_round_trip has them.
+    if payload != PROBABILITIES_BYTES:
+        read = decode_reply(payload, terms, asked) if asked else decode_instruction(payload, terms)
+        assert content(read) == content(message)
+
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+def test_replies_arrive_as_they_were_sent(reply: Reply):
+    assert content(read_reply(encode_reply(reply, TERMS))) == content(reply)
 
 
 def test_a_round_that_warms_up_has_no_targets():
