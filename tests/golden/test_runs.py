@@ -90,7 +90,7 @@ KEPT: dict[str, Any] = {
     "codes": "01" * 50,
 }
 CHANGES: dict[str, tuple[Any, str, tuple[bool, bool]]] = {
-    "message": ("3 bytes, base64 AAkC", "byte 1 of 3 is 0x09, recorded was 0x01 of 3", (False, True)),
+    "message": ("3 bytes, base64 AAkC", "3 bytes, base64 AAkC; recorded was 3 bytes, base64 AAEC", (False, True)),
     "agreement": (0.750000001, "0.750000001, recorded was 0.75", (True, True)),
     "absent": ({"a": "late"}, "a: was not there", (False, False)),
     "codes": ("00" + "01" * 49, "1 of 100 labels are others", (False, True)),
