@@ -22,11 +22,13 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.log_entry import Event, verify_log
 from fedct_flwr.hospital.opening import open_gate
+from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
@@ -74,6 +76,13 @@ class Hospital:
     def shape(self) -> Shape:
         asked = encode_instruction(self.question, self.silo.terms)
         return shape_of_votes(self.kind, self.question, self.silo.terms, hashlib.sha256(asked).digest())
+
+    def kept(self, shape: Shape) -> np.ndarray[Any, Any]:
+        """The silo's part of a sum, as it keeps it."""
+        return Ready(FolderState(self.silo.config.state)).vector(shape)
+
+    def charges(self, account: str = DATA_SET) -> int:
+        return account_of(self.silo.config, self.silo.terms.study, account).charges
 
     def add(self, request: bytes) -> bytes:
         left = self.gate.add(to_record(request), RUN, CODE)
@@ -137,7 +146,7 @@ def test_ready_answers_are_added_once_and_all_that_leaves_is_on_record(hospitals
     kept = []
     for hospital in hospitals.values():
         assert isinstance(hospital.ask(hospital.question), bytes)
-        kept.append(Ready(FolderState(hospital.silo.config.state)).vector(hospital.shape))
+        kept.append(hospital.kept(hospital.shape))
     total = summed(hospitals).total
     np.testing.assert_array_equal(total, np.sum(kept, axis=0, dtype=np.uint64))
     assert (total.reshape(-1, 2).sum(axis=1) == len(HOSPITALS)).all()

@@ -42,7 +42,9 @@ def federation(tmp_path: Path) -> Iterator[Counting]:
         yield Counting(tmp_path, stack)
 
 
-def test_four_hospitals_count_within_the_noise_and_are_charged_once(federation: Counting) -> None:
+def test_four_hospitals_count_within_the_noise_are_charged_once_and_read_what_they_were_asked(
+    federation: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = federation.count()
     found = folder.read_json("result.json")["count"]
     plan = count_plan(federation.silos["zurich"].silo.study, QUESTION)
@@ -56,12 +58,6 @@ def test_four_hospitals_count_within_the_noise_and_are_charged_once(federation: 
     for hospital in federation.silos.values():
         lines = list(hospital.gate._log.entries())
         assert {line.kind for line in lines if line.event in (Event.RELEASED, Event.ADDED)} == {"count"}
-
-
-def test_categories_are_counted_and_a_silo_reads_what_it_was_asked(
-    federation: Counting, capsys: pytest.CaptureFixture[str]
-) -> None:
-    federation.count()
     found = federation.count("by", **{"count-by": "label"}).read_json("result.json")["count"]
     assert [*found["cells"]] == ["healthy", "diseased", "missing or another value"]
     hospital = federation.silos["zurich"]
@@ -70,9 +66,9 @@ def test_categories_are_counted_and_a_silo_reads_what_it_was_asked(
     path.write_bytes(hospital.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     capsys.readouterr()
     released(hospital.silo.config.study.parent)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].endswith(f",1,,{WHERE},")
-    assert lines[2].endswith(f",1,,{WHERE} by label,")
+    asked = capsys.readouterr().out.splitlines()
+    assert asked[1].endswith(f",1,,{WHERE},")
+    assert asked[2].endswith(f",1,,{WHERE} by label,")
 
 
 def test_each_other_question_is_charged_until_the_budget_is_used_up(

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr import coordinator
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.config.study import StudyConfig
@@ -75,22 +74,6 @@ def test_silos_that_let_no_scores_out_are_named_and_the_run_has_its_labels(tmp_p
     assert (folder.path / "labels.csv").exists()
 
 
-def test_scores_of_a_study_without_a_promise_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "noisy_scores", lambda *_: pytest.fail("it needs the extra privacy"))
-    with ExitStack() as stack:
-        federation = Scoring.__new__(Scoring)
-        federation.open(tmp_path, stack, ["hard"], {}, {})
-        assert federation.train().read_json("result.json")["status"] == "completed"
-
-
-def test_a_coordinator_without_the_extra_is_told_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ExitStack() as stack:
-        federation = Scoring(tmp_path, stack)
-        monkeypatch.setattr(labeler, "find_spec", lambda name: None)
-        with pytest.raises(ConfigError, match=r"\[scores\] in study.toml needs dp_accounting"):
-            federation.train()
-
-
 def test_counts_are_of_test_records_alone_and_none_changes_those_of_others(tmp_path: Path) -> None:
     with ExitStack() as stack:
         hospital = Scoring(tmp_path, stack).silos["cleveland"]
@@ -116,15 +99,21 @@ def test_counts_are_of_test_records_alone_and_none_changes_those_of_others(tmp_p
         assert others.sum() == (len(y) - 1) * GRID
 
 
-def test_a_budget_without_the_delta_of_scores_is_refused_before_a_run(tmp_path: Path) -> None:
+def test_a_budget_without_the_delta_or_a_coordinator_without_the_extra_is_refused_before_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ExitStack() as stack:
-        own = Scoring(tmp_path, stack).silos["cleveland"].silo
+        federation = Scoring(tmp_path, stack)
+        own = federation.silos["cleveland"].silo
         less = own.config.model_copy(update={"privacy": own.config.privacy.model_copy(update={"delta": 1e-6})})
         assert "[scores] in study.toml: each record pays" in sentence(ConfigError, check_sums, less, own.study)
         assert own.study.config.scores is not None
         scores = own.study.config.scores.model_copy(update={"epsilon": 30.0})
         much = replace(own.study, config=own.study.config.model_copy(update={"scores": scores}))
         assert "[scores] in study.toml: epsilon 30 is too large" in sentence(ConfigError, check_sums, own.config, much)
+        monkeypatch.setattr(labeler, "find_spec", lambda name: None)
+        with pytest.raises(ConfigError, match=r"\[scores\] in study.toml needs dp_accounting"):
+            federation.train()
 
 
 def test_intervals_hold_what_they_say() -> None:
