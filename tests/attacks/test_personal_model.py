@@ -4,9 +4,6 @@ Before this was mended, a coordinator that stopped its run after training got "n
 the model on the silo's disk had learned the forged targets: .896 to .539 on own patients, with two rounds allowed.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,7 +13,7 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.silo.own import model_before, model_of, real_site
 from fedct_flwr.types import Refusal
-from tests.hospital.agents import Make, Silo, silos_in
+from tests.hospital.agents import Make, Silo
 from tests.hospital.runtime_api import RuntimeApi
 from tests.patience import eventually
 
@@ -26,12 +23,10 @@ NETWORK = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.01)
     monkeypatch.setattr("fedct_flwr.flower.runtime_client._BEAT_SECONDS", 0.05)
-    with silos_in(tmp_path) as make:
-        yield make
 
 
 def stop_the_run_after_training(silo: Silo, number: int, label: int) -> None:

@@ -74,30 +74,23 @@ def test_another_silo_public_set_or_version_of_the_messages_changes_the_digest(
     assert terms_digest(silo.config, silo.study) != before
 
 
-def reads_text(silo: Silo, folder: Path) -> SiloConfig:
-    """With a learner that reads text by a language model."""
-    folder.mkdir()
-    for name, content in (("config.json", "{}"), ("tokenizer.json", "{}"), ("model.safetensors", "weights")):
-        (folder / name).write_text(content)
-    return changed(silo.config, "learner", name="sentence-embedding", params={"folder": str(folder)})
-
-
-FILES = ["config.json", "model.safetensors", "chat_template.jinja"]
-
-
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "chat_template.jinja"])
 def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, silo: Silo, tmp_path: Path) -> None:
-    config, request = reads_text(silo, tmp_path / "encoder"), silo.request()
+    encoder, request = tmp_path / "encoder", silo.request()
+    encoder.mkdir()
+    for name, content in (("config.json", "{}"), ("tokenizer.json", "{}"), ("model.safetensors", "weights")):
+        (encoder / name).write_text(content)
+    config = changed(silo.config, "learner", name="sentence-embedding", params={"folder": str(encoder)})
     told = Page(config, silo.study, [], Units(1, "1"), DuplicateReport(1, 1, 0, 0)).sections()
     assert any((language_model(config) or "nothing") in line for line in told["The study"])
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         approve(log, config, silo.study)
         assert open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "") == request
         # An agent that starts again reads the folder anew.
-        (tmp_path / "encoder" / file).write_text("of somebody else")
+        (encoder / file).write_text("of somebody else")
         with pytest.raises(Held, match="has not approved"):
             open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
-        (tmp_path / "encoder" / "config.json").unlink()
+        (encoder / "config.json").unlink()
         with pytest.raises(Held, match="has not approved"):
             open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
         with pytest.raises(LearnerError, match="no language model"):
