@@ -10,6 +10,7 @@ import pytest
 
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.datasets import study_folder
+from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError
 from tests.cli import conftest
 from tests.cli.runner import Outcome, files_below
@@ -121,3 +122,13 @@ def test_a_folder_without_end_is_one_sentence(
     (source / "study" / "/".join("a" * (study_folder.DEEPEST + 2))).mkdir(parents=True)
     assert "is too large" in command(fedct, source).sentence
     assert files_below(here) == []
+
+
+@pytest.mark.parametrize("name", ["study.toml", "public.csv"])
+@pytest.mark.parametrize("plant", [a_link, lambda path: a_link(path, path.name), a_pipe], ids=["out", "circle", "pipe"])
+def test_what_is_planted_later_is_refused_by_whoever_reads(
+    source: Path, name: str, plant: Callable[[Path], None]
+) -> None:
+    plant(source / "study" / name)
+    with pytest.raises(ConfigError, match=r"leads out of|neither a file|no study\.toml|cannot be read"):
+        read_study(source / "study")
