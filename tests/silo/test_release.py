@@ -148,6 +148,9 @@ def test_nothing_is_learned_when_the_budget_is_used_up_as_no_answer_leaves(silo:
     model = silo.state / "model-heart-disease.skops"
     before = model.read_bytes()
     assert silo.ask(3, label=1) is Refusal.PRIVACY_BUDGET
+    # Nor by a budget that was raised and not approved.
+    silo.protect(epsilon=2.0)
+    assert silo.ask(3, label=1) is Refusal.LEDGER
     assert model.read_bytes() == before
 
 
