@@ -29,11 +29,7 @@ OF_SILOS: dict[str, dict[str, Any]] = {
 def released(federation: Federation, name: str, **settings: Any) -> tuple[dict[str, Any], RunFolder]:
     """The card, and the run folder, which stays."""
     folder = federation.run(
-        num_server_rounds=1,
-        student="decision-tree",
-        save_models=True,
-        run_dir=str(federation.path / name),
-        **settings,
+        num_server_rounds=1, student="decision-tree", save_models=True, run_dir=str(federation.path / name), **settings
     )
     path = folder.path / folder.read_json("result.json")["global_model"]["file"]
     return json.loads(path.with_suffix(".json").read_text()), folder

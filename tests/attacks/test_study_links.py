@@ -106,11 +106,7 @@ def test_a_link_that_comes_between_check_and_copy_is_refused(
 
 @pytest.mark.parametrize("command", [silo_init, coordinator_init])
 def test_a_folder_without_end_is_one_sentence(
-    fedct: Fedct,
-    here: Path,
-    source: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: Callable[[Fedct, Path], Outcome],
+    fedct: Fedct, here: Path, source: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[[Fedct, Path], Outcome]
 ) -> None:
     with monkeypatch.context() as changed:
         changed.setattr(study_folder, "MOST_ENTRIES", 2)

@@ -13,11 +13,7 @@ from flwr.proto.recorddict_pb2 import RecordDict as RecordDictProto
 from fedct_flwr.config.silo import AppSilo
 from fedct_flwr.hospital.approval import approve_app
 from fedct_flwr.hospital.egress_log import EgressLog, kept
-from fedct_flwr.hospital.keys import (
-    create_egress_key,
-    create_node_key,
-    load_egress_key,
-)
+from fedct_flwr.hospital.keys import create_egress_key, create_node_key, load_egress_key
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from tests.hospital.agents import OnDisk
 

@@ -54,16 +54,6 @@ def code_of(answer: object) -> Refusal:
     return reason
 
 
-def test_a_declared_reply_leaves_and_is_kept(gate: AppGate, silo: AppOnDisk) -> None:
-    answer = asked(gate, good_reply())
-    assert isinstance(answer, RecordDict)
-    assert answer == good_reply()
-    ((line, payload),) = silo.released()
-    assert payload == good_reply()
-    assert (line.run, line.round, line.kind, line.code) == (RUN, 1, "train", CODE)
-    assert [entry.event for entry in silo.entries()] == [Event.APPROVED, Event.ADMITTED, Event.RELEASED]
-
-
 def raw(data: bytes, dtype: str = "float64", shape: tuple[int, ...] = (1,), stype: str = "numpy.ndarray") -> Array:
     return Array(dtype, shape, stype, data)
 
@@ -137,8 +127,12 @@ def test_a_forbidden_reply_never_leaves(gate: AppGate, silo: AppOnDisk, name: st
     assert not (silo.config.state / FOLDER).exists()
 
 
-def test_a_second_reply_never_leaves(gate: AppGate, silo: AppOnDisk) -> None:
-    assert isinstance(asked(gate, good_reply()), RecordDict)
+def test_a_declared_reply_leaves_and_is_kept_and_a_second_one_never_leaves(gate: AppGate, silo: AppOnDisk) -> None:
+    assert asked(gate, good_reply()) == good_reply()
+    ((line, payload),) = silo.released()
+    assert payload == good_reply()
+    assert (line.run, line.round, line.kind, line.code) == (RUN, 1, "train", CODE)
+    assert [entry.event for entry in silo.entries()] == [Event.APPROVED, Event.ADMITTED, Event.RELEASED]
     assert code_of(gate.release(Message(good_reply(), reply_to=question()), RUN, CODE)) is Refusal.POLICY
     # Nor a reply in the place of one that was refused.
     gate.admit(question(), RUN, CODE)

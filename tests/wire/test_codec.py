@@ -14,12 +14,7 @@ import pytest
 
 from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.codec import (
-    decode_instruction,
-    decode_reply,
-    encode_instruction,
-    encode_reply,
-)
+from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
 from fedct_flwr.wire.content import Histograms, Instruction, Query, Reply, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.packing import packed_size
 

@@ -7,12 +7,7 @@ import pytest
 
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.mechanisms import (
-    MECHANISMS,
-    Laplace,
-    Mechanism,
-    Xor,
-)
+from fedct_flwr.privacy.mechanisms import MECHANISMS, Laplace, Mechanism, Xor
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError
 from tests.privacy.mechanisms import cases
