@@ -12,7 +12,7 @@ import pytest
 import sklearn
 
 from fedct_flwr.models.foreign import LIMIT, ForeignModel
-from fedct_flwr.types import DataError
+from fedct_flwr.types import DataError, FedctError
 from tests.models import test_model_file
 from tests.models.test_model_file import description, saved, table
 
@@ -60,6 +60,14 @@ def test_what_no_check_knows_of_ends_a_process_of_its_own(tmp_path: Path, when: 
 
     with pytest.raises(DataError, match=said) as caught:
         use()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_was_cut_is_one_sentence_of_the_process_that_read_it(tmp_path: Path) -> None:
+    content = saved(tmp_path / "m", "decision-tree")[1]
+    (tmp_path / "m").write_bytes(content[: len(content) // 2])
+    with pytest.raises(FedctError) as caught, ForeignModel(tmp_path / "m") as model:
+        model.predict(table()[0])
     assert "\n" not in str(caught.value)
 
 
