@@ -178,7 +178,7 @@ FAULTS = [
     ),
     # Counts for a drawn public set, with noise and of the approved study alone.
     Fault("silo/noisy_sum.py", "+ noise.share(purse.noise(question))", "", "hospital/test_drawing.py"),
-    Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_counting.py"),
+    Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
     # Training on a table, and with networks.
     Fault("learners/sklearn.py", "self.labels[y], **fit_params", "y, **fit_params", "learners interop/test_classes.py"),
     Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
@@ -213,7 +213,7 @@ FAULTS = [
     Fault("drawing/cells.py", "if self.ordered:", "if False:"),
     Fault("drawing/marginals.py", "if agreed.records <", "if False and agreed.records <", "drawing"),
     # Baselines, references and scores.
-    Fault("baselines/dp_fedavg.py", "if length <= norm:", "if True:", "federation/test_dp_fedavg.py"),
+    Fault("baselines/dp_fedavg.py", "if length <= norm:", "if True:", "federation/test_drift.py"),
     Fault("baselines/client_drift.py", 'return {"proximal_mu": self.mu}', "return {}", "federation/test_drift.py"),
     Fault("scoring/intervals.py", "if not trials:", "if False:", "scoring runs"),
     Fault("scoring/assessment.py", "if positive is None:", "if False:", "scoring"),

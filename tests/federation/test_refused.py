@@ -7,8 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
-from tests.federation.test_dp_fedavg import DP_FEDAVG
-from tests.federation.test_drift import FEDAVG, NETWORK
+from tests.federation.test_drift import DP_FEDAVG, FEDAVG, NETWORK
 from tests.federation.test_joint import RUN as JOINT
 from tests.federation.test_secure import PATE as SHARES
 from tests.sentences import sentence
