@@ -1,4 +1,4 @@
-"""What real silos count, for a public set and of patients: the two apps on the loopback, with each silo's gate between."""
+"""What real silos count, for a public set and of patients: two apps on the loopback, with each silo's gate between."""
 
 import shutil
 from collections.abc import Iterator

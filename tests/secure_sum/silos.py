@@ -64,6 +64,8 @@ class Federation:
     seen: dict[tuple[Step, str], tuple[bytes, bytes]] = field(default_factory=dict)
     changed: Callable[[str, Step, bytes], bytes] = lambda name, step, reply: reply
     exchanges: int = 0
+    carried: int = 0
+    """Bytes of all messages: benchmarks/scale.py tells them."""
 
     def exchange(self, requests: Requests) -> Replies:
         replies = {}
@@ -74,6 +76,7 @@ class Federation:
                 continue
             reply = self.silos[name].answer(request, self.numbers[name])
             self.seen[step, name] = request, reply
+            self.carried += len(request) + len(reply)
             if not self.lost(name, step):
                 replies[name] = self.changed(name, step, reply)
         return replies
