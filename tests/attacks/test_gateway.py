@@ -9,7 +9,6 @@ import http.server
 import resource
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -32,9 +31,11 @@ from tests.attacks.coordinator import (
     coordinator,
     made,
     needs_nginx,
+    nginx,
     status,
+    working,
 )
-from tests.processes.deployment import free_port, listens
+from tests.processes.deployment import free_port
 
 __all__ = ["coordinator"]
 
@@ -104,8 +105,8 @@ def test_a_certificate_that_is_not_good_is_refused_and_told(
     if which == "expired":
         monkeypatch.setattr(certificates, "LIFETIME", timedelta(seconds=-1))
     elif which == "another's":
-        other = made(tmp_path / "other" / "coordinator") if (tmp_path / "other").mkdir() is None else None
-        assert other
+        (tmp_path / "other").mkdir()
+        other = made(tmp_path / "other" / "coordinator")
         authority = (other.clients_ca, other.clients_key)
     else:
         authority = (folder.ca, folder.ca_key)
@@ -165,22 +166,9 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Started, S
             listen_too=f"[::1]:{port}" if HAS_IPV6 else "",
         )  # fmt: skip
         (place / "gateway.conf").write_text("user root;\n" + settings.render(), "utf-8")
-        log = place / "log"
-        with log.open("w") as output:
-            process = subprocess.Popen(
-                ["nginx", "-e", "stderr", "-c", str(place / "gateway.conf")], stdout=output, stderr=output, text=True
-            )
-        try:
-            end = time.monotonic() + 30
-            while not listens(port):
-                assert process.poll() is None, log.read_text("utf-8")
-                assert time.monotonic() < end
-                time.sleep(0.05)
-            yield Started(folder, port, [process], log), stub
-        finally:
-            process.terminate()
-            process.wait(20)
-            stub.shutdown()
+        with working(folder, place / "log", [nginx(place / "gateway.conf")], port) as running:
+            yield running, stub
+        stub.shutdown()
 
 
 def test_slow_callers_are_cut_off(quick: tuple[Started, Stub]) -> None:

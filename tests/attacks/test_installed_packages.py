@@ -67,14 +67,10 @@ def install(folder: Path, place: str, options: str) -> tuple[int, str, Path]:
 
 
 @pytest.mark.parametrize(("place", "options"), INSTALLS)
-def test_what_was_collected_installs(place: str, options: str, folder: Path) -> None:
+def test_what_was_collected_installs_and_a_changed_wheel_does_not(place: str, options: str, folder: Path) -> None:
     code, said, target = install(folder, place, options)
     assert code == 0, said
     assert list(target.glob("*.py"))
-
-
-@pytest.mark.parametrize(("place", "options"), INSTALLS)
-def test_a_changed_wheel_does_not_install(place: str, options: str, folder: Path) -> None:
     name = WHEELS[place]
     package, _, version = name.rpartition("/")[2].partition("-")
     write_wheel((folder / name).parent, package, version, code=EVIL)

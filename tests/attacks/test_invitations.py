@@ -5,8 +5,9 @@
 import random
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -60,11 +61,6 @@ def test_no_field_reads_like_the_line_with_the_fingerprint(fedct: Fedct, tmp_pat
     assert not (tmp_path / "silo").exists()
 
 
-@pytest.mark.parametrize("address", ["host", "host:0", "host:65536", "a b:1", "-x:1", "[::1%a b]:1", "a/b:1", "$(x):1"])
-def test_an_address_is_a_host_and_a_port(tmp_path: Path, address: str) -> None:
-    assert refused(made(tmp_path, SAID.model_copy(update={"superlink": address}))).startswith("superlink = ")
-
-
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where temporary files go."""
@@ -94,20 +90,26 @@ def test_what_unpacks_to_more_than_there_is_room_for_is_not_unpacked(
     assert list(room.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "study/../../x", "/etc/passwd", "study\\x"])
-def test_a_file_that_does_not_belong_there_is_written_nowhere(tmp_path: Path, name: str) -> None:
-    assert "belongs in no invitation" in refused(made(tmp_path, names=(*CERTIFICATES, name)))
+INVITED = (*CERTIFICATES, "study/study.toml")
+WRONG: list[tuple[dict[str, Any], tuple[str, ...], str]] = [
+    ({"expires": datetime(2020, 1, 1, tzinfo=UTC)}, INVITED, "expired on"),
+    *(
+        ({}, (*INVITED, name), "belongs in no invitation")
+        for name in ("compose.yaml", "study/../../x", "/x", "study\\x")
+    ),
+    *(({}, tuple(name for name in INVITED if name != lacks), f"lacks {lacks}") for lacks in CERTIFICATES),
+    *(
+        ({"superlink": address}, INVITED, "superlink = ")
+        for address in ("host", "host:0", "host:65536", "a b:1", "-x:1", "[::1%a b]:1", "a/b:1", "$(x):1")
+    ),
+]
 
 
-def test_an_expired_invitation_is_refused(tmp_path: Path) -> None:
-    said = SAID.model_copy(update={"expires": datetime.now(UTC) - timedelta(seconds=1)})
-    assert "expired on" in refused(made(tmp_path, said))
-
-
-@pytest.mark.parametrize("lacks", CERTIFICATES)
-def test_an_invitation_that_lacks_something_is_refused(tmp_path: Path, lacks: str) -> None:
-    names = tuple(name for name in CERTIFICATES if name != lacks)
-    assert f"lacks {lacks}" in refused(made(tmp_path, names=names))
+@pytest.mark.parametrize(("changes", "names", "said"), WRONG)
+def test_what_is_no_invitation_for_today_is_refused(
+    tmp_path: Path, changes: dict[str, Any], names: tuple[str, ...], said: str
+) -> None:
+    assert said in refused(made(tmp_path, SAID.model_copy(update=changes), names))
 
 
 def test_damage_anywhere_is_one_sentence(tmp_path: Path) -> None:

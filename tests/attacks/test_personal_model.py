@@ -4,9 +4,6 @@ Before this was mended, a coordinator that stopped its run after training got "n
 the model on the silo's disk had learned the forged targets: .896 to .539 on own patients, with two rounds allowed.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,7 +13,7 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.silo.own import model_before, model_of, real_site
 from fedct_flwr.types import Refusal
-from tests.hospital.agents import Make, Silo, silos_in
+from tests.hospital.agents import Make, Silo
 from tests.hospital.runtime_api import RuntimeApi
 from tests.patience import eventually
 
@@ -26,12 +23,10 @@ NETWORK = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.01)
     monkeypatch.setattr("fedct_flwr.flower.runtime_client._BEAT_SECONDS", 0.05)
-    with silos_in(tmp_path) as make:
-        yield make
 
 
 def stop_the_run_after_training(silo: Silo, number: int, label: int) -> None:
@@ -60,6 +55,11 @@ def test_training_on_forged_targets_counts_and_leaves_the_model_on_disk_as_it_wa
     assert sum(entry.bytes for entry in silo.entries()) == 0
     silo.ask(3)
     assert silo.outcome(3) is Refusal.LIMIT
+    # Asked again, the silo gives what it has; only now its model keeps what the question taught it.
+    silo.ask(2, label=1)
+    assert isinstance(silo.outcome(2), np.ndarray)
+    eventually(lambda: model.read_bytes() != b"as it was")
+    assert len(silo.of(Event.ADMITTED)) == 2
 
 
 @pytest.mark.parametrize("learner", [{"name": "logistic-regression"}, NETWORK], ids=["refitted", "network"])

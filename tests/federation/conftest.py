@@ -1,7 +1,6 @@
 """A federation in one process, with silos that can be made to fail."""
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,21 +37,14 @@ class Federation:
         self.app.query(ACTION)(self._add)
         self.behave_in_sums: dict[int, Behave] = {}
 
-        self._reached: defaultdict[str, threading.Event] = defaultdict(threading.Event)
-
-    def reached(self, number: int) -> threading.Event:
-        """Set as soon as a silo is asked in this round."""
-        return self._reached[str(number)]
-
     def _train(self, message: Message, context: Context) -> Message:
-        self._reached[message.metadata.group_id].set()
-        behave = self.behave.get(context.node_config["partition-id"], client_app)
-        reply = behave(message, context)
-        self.sent.append(message_to_proto(reply).SerializeToString())
-        return reply
+        return self._answered(self.behave, message, context)
 
     def _add(self, message: Message, context: Context) -> Message:
-        reply = self.behave_in_sums.get(context.node_config["partition-id"], client_app)(message, context)
+        return self._answered(self.behave_in_sums, message, context)
+
+    def _answered(self, behave: dict[int, Behave], message: Message, context: Context) -> Message:
+        reply = behave.get(context.node_config["partition-id"], client_app)(message, context)
         self.sent.append(message_to_proto(reply).SerializeToString())
         return reply
 

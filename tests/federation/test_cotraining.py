@@ -23,15 +23,6 @@ from tests.federation.conftest import Federation
 from tests.patience import PATIENCE
 
 
-def test_a_run_leaves_config_rounds_labels_models_and_result(federation: Federation) -> None:
-    folder = federation.run(save_models=True)
-    assert sorted(path.name for path in folder.path.iterdir()) == [
-        ".lock", "checkpoint.npz", "config.json", "judgments", "labels.csv", "models", "result.json", "rounds.jsonl",
-    ]  # fmt: skip
-    assert sorted(path.stem for path in folder.models.iterdir()) == ["budapest", "cleveland", "long-beach", "zurich"]
-    assert folder.read_json("result.json")["status"] == "completed"
-
-
 @pytest.mark.parametrize("start", [CoTraining.start, Strategy.start], ids=["its own loop", "Flower's loop"])
 def test_the_strategy_means_what_every_flower_strategy_means(
     federation: Federation, start: Callable[..., Result]
@@ -126,9 +117,17 @@ def test_an_example_cotrains(
     assert sum(scores) / 4 > 0.6
 
 
-def test_the_card_of_the_global_model_tells_what_is_known(federation: Federation) -> None:
-    settings = {"student": "random-forest", "student_params": '{"n_estimators": 10}'}
+def test_a_run_leaves_files_models_and_a_card_of_the_global_one_that_tells_what_is_known(
+    federation: Federation,
+) -> None:
+    settings = {"student": "random-forest", "student_params": '{"n_estimators": 10}', "save_models": True}
     folder = federation.run(algorithm="fedct-qualified", quorum=0.9, **settings)
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        ".lock", "checkpoint.npz", "config.json", "judgments", "labels.csv", "models", "result.json", "rounds.jsonl",
+    ]  # fmt: skip
+    models = {path.stem for path in folder.models.iterdir()}
+    assert models == {"budapest", "cleveland", "global", "long-beach", "zurich"}
+    assert folder.read_json("result.json")["status"] == "completed"
     path = folder.path / folder.read_json("result.json")["global_model"]["file"]
     card = json.loads(path.with_suffix(".json").read_text())
     assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()

@@ -7,8 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
-from tests.federation.test_dp_fedavg import DP_FEDAVG
-from tests.federation.test_drift import FEDAVG, NETWORK
+from tests.federation.test_drift import DP_FEDAVG, FEDAVG, NETWORK
 from tests.federation.test_joint import RUN as JOINT
 from tests.federation.test_secure import PATE as SHARES
 from tests.sentences import sentence
@@ -41,7 +40,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         SHARES,
         [
             {"mechanism": "laplace"},
-            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "laplace"},
             {"delta": 0.0},
             {"epsilon": 1e-9},
             {"may_collude": 3},
@@ -52,23 +50,18 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         [
             {"algorithm": "fedct-dawid-skene"},
             {"algorithm": "dd"},
-            {"algorithm": "fedct", "may_collude": 3},
             {"algorithm": "fedct", "secure": False, "may_collude": 2},
         ],
     ),
     "one shot": (
         ONCE,
         [
-            {"algorithm": "fedct", "partitions": 2},
             {"algorithm": "pate", "gamma": 1.0},
-            {"algorithm": "dp-pate", "privacy_level": "L1"},
             {"algorithm": "fedkt", "gamma": 1.0},
             {"algorithm": "fedkt", "protection": "dp-linear"},
             {"algorithm": "dp-pate", "delta": 0.0},
-            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "gaussian", "delta": 0.0},
             {"algorithm": "fedkt", "privacy_level": "L2", "mechanism": "gaussian", "delta": 0.0},
             {"algorithm": "fedkt", "privacy_level": "L2", "gamma": 0.04, "teachers": 10, "epsilon": 1.0},
-            {"algorithm": "fedct", "epochs": 3, **MLP},
             {"algorithm": "fedavg", "epochs": 3, **MLP},
             {"algorithm": "fedkt", "report_scores": True},
         ],
@@ -81,15 +74,12 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             {"learner": "svm"},
             {"protection": "dp-linear"},
             {"pseudo_weight": 2.0},
-            {"algorithm": "dd"},
-            {"algorithm": "fedavg", "trust": "static", "warm_up_rounds": 2},
         ],
     ),
     "values": (
         NUMBERS,
         [
             {"algorithm": "fedct"},
-            {"algorithm": "fedmd"},
             {"partition": "dirichlet"},
             {"class_weight": "balanced"},
             {"protection": "dp-linear"},

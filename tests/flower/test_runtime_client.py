@@ -143,6 +143,7 @@ def test_a_task_of_a_supernode_that_was_restarted_is_lost(
         api.close()
         again = RuntimeApi(api.port)
         eventually(task.lost.is_set)
+        assert not link.awaits(task)
         with pytest.raises(TaskLostError):
             link.push(task, to_record(b"answer"))
     again.close()

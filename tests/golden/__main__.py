@@ -12,6 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch
+from threadpoolctl import threadpool_limits
+
 from tests.golden import approvals, runs
 from tests.golden.compare import ELSEWHERE, machine, machines, same_machine
 from tests.golden.files import RECORDED, path_of, to_text
@@ -21,6 +24,9 @@ from tests.golden.record import record
 def main(names: list[str]) -> None:
     """Write the files of these runs, or all files."""
     logging.disable(logging.CRITICAL)
+    # Sums of floating-point numbers depend on how many threads share them; so do tests.
+    torch.set_num_threads(1)
+    threadpool_limits(1)
     known = [*runs.ALL, approvals.NAME]
     if unknown := sorted(set(names) - set(known)):
         raise SystemExit(f"no golden run is called {', '.join(unknown)}: there are {', '.join(known)}")

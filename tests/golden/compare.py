@@ -3,7 +3,6 @@
 import json
 import math
 import platform
-from base64 import b64decode
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -128,7 +127,7 @@ def _texts(where: str, recorded: str, found: str, allowed: float) -> Iterator[st
             )
         return
     if not (allowed > SAME and _alike(recorded.split(), found.split(), allowed)):
-        yield f"{where}: {_first_byte(recorded, found) or f'{found}; recorded was {recorded}'}"
+        yield f"{where}: {found}; recorded was {recorded}"
 
 
 def _alike(recorded: list[str], found: list[str], allowed: float) -> bool:
@@ -144,14 +143,3 @@ def _alike(recorded: list[str], found: list[str], allowed: float) -> bool:
         if not same:
             return False
     return True
-
-
-def _first_byte(recorded: str, found: str) -> str:
-    """The first byte that differs, where both texts hold bytes; otherwise empty."""
-    before, now = (text.partition(", base64 ")[2] for text in (recorded, found))
-    if not (before and now):
-        return ""
-    old, new = b64decode(before), b64decode(now)
-    place = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    said, was = (f"{data[place]:#04x}" if place < len(data) else "the end" for data in (new, old))
-    return f"byte {place} of {len(new)} is {said}, recorded was {was} of {len(old)}"

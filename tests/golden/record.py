@@ -7,7 +7,7 @@ import sqlite3
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,6 @@ from unittest import mock
 import numpy as np
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from threadpoolctl import threadpool_limits
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
@@ -25,9 +24,9 @@ from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.types import LABEL_DTYPE, Examples, RunError
 from server_app.main import app as server_app
 from tests import hospitals
-from tests.golden.hospital import behind_gates
+from tests.golden.hospital import answering
 from tests.golden.runs import COMMON, WARDS, Golden, plain_trust
-from tests.hospitals import STUDY, write_study_folder
+from tests.hospitals import STUDY, write_silo_folder, write_study_folder
 
 Record = dict[str, Any]
 Silo = Callable[[Message, Context], Message]
@@ -43,8 +42,10 @@ def record(golden: Golden, folder: Path) -> Record:
     """
     run = _Run(golden, folder)
     data_sets = mock.patch.dict(datasets.LOADERS, {"zurich-flipped": _flipped})
-    with _one_thread(), data_sets, behind_gates(golden, folder) as gates:
-        run.silos = gates or [client_app] * len(golden.silos)
+    with data_sets, ExitStack() as stack:
+        for name in golden.silos:
+            of_file = golden.hospital is not None and write_silo_folder(folder / name, name, **golden.hospital)
+            run.silos.append(answering(of_file, stack) if of_file else client_app)
         if golden.interrupted:
             with suppress(RunError):  # too few silos
                 run.go(away_in=golden.interrupted)
@@ -250,17 +251,3 @@ def _flipped(config: RunConfig) -> datasets.FederatedDataset:
     y = (1 - zurich.private.y).astype(LABEL_DTYPE)
     flipped = replace(zurich, private=Examples(zurich.private.X, y))
     return replace(whole, silos=tuple(flipped if silo is zurich else silo for silo in whole.silos))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums of floating-point numbers depend on how many threads share them."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(threads)

@@ -29,7 +29,46 @@ from tests.patience import PATIENCE, eventually
 from tests.silo.held import held_in
 
 
-class SiloOnDisk:
+class OnDisk:
+    """A silo's folder, as people at the silo look into it."""
+
+    name: str
+    config: Any
+
+    def status(self) -> dict[str, Any]:
+        path = self.config.state / STATUS_FILE
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def entries(self, run: int | None = None) -> list[LogEntry]:
+        """The lines of the egress log, proven."""
+        verdict = verify_log(self.config.state, load_public_key(public_key_path(self.config.egress_key)), self.name)
+        assert verdict.intact, verdict.sentence
+        return [entry for entry in read_entries(self.config.state) if run is None or entry.run == run]
+
+    def of(self, event: Event) -> list[LogEntry]:
+        return [entry for entry in self.entries() if entry.event is event]
+
+
+class InThread:
+    """An agent at work in a thread: what it ``said``, and how to ``stop`` it."""
+
+    agent: threading.Thread | None = None
+
+    def start_agent(self, file: Path) -> None:
+        self.said, self.stop = list[str](), threading.Event()
+        self.agent = threading.Thread(
+            target=run_agent, args=(file,), kwargs={"stop": self.stop, "say": self.said.append}
+        )
+        self.agent.start()
+        eventually(lambda: any("ready" in said for said in self.said) or not self.agent.is_alive())
+
+    def end_agent(self) -> None:
+        if self.agent:
+            self.stop.set()
+            self.agent.join()
+
+
+class SiloOnDisk(OnDisk):
     """A silo's folder, complete, whose training a test can hold up."""
 
     def __init__(self, folder: Path, name: str = "cleveland", *, approved: bool = True, **tables: Any) -> None:
@@ -52,21 +91,8 @@ class SiloOnDisk:
     def is_training(self) -> bool:
         return (self.folder / "training").exists()
 
-    def status(self) -> dict[str, Any]:
-        path = self.config.state / STATUS_FILE
-        return json.loads(path.read_text()) if path.exists() else {}
 
-    def entries(self, run: int | None = None) -> list[LogEntry]:
-        """The lines of the egress log, proven."""
-        verdict = verify_log(self.config.state, load_public_key(public_key_path(self.config.egress_key)), self.name)
-        assert verdict.intact, verdict.sentence
-        return [entry for entry in read_entries(self.config.state) if run is None or entry.run == run]
-
-    def of(self, event: Event) -> list[LogEntry]:
-        return [entry for entry in self.entries() if entry.event is event]
-
-
-class Silo(SiloOnDisk):
+class Silo(SiloOnDisk, InThread):
     """One silo, its SuperNode's API, and its agent, in a thread or as a process."""
 
     def __init__(self, folder: Path, approved: bool = True, **tables: dict[str, Any]) -> None:
@@ -76,17 +102,10 @@ class Silo(SiloOnDisk):
         super().__init__(folder, approved=approved, connection={"supernode": self.api.address}, **tables)
         self.terms = self.study.terms
         self.said: list[str] = []
-        self.stop = threading.Event()
-        self.agent: threading.Thread | None = None
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        self.stop.clear()
-        self.agent = threading.Thread(
-            target=run_agent, args=(self.file,), kwargs={"stop": self.stop, "say": self.said.append}
-        )
-        self.agent.start()
-        eventually(lambda: any("ready" in said for said in self.said) or not self.agent.is_alive())
+        self.start_agent(self.file)
 
     def start_process(self) -> subprocess.Popen[str]:
         code = """
@@ -103,10 +122,10 @@ agent.start_agent(Path(sys.argv[1]), print)
         return self.process
 
     def end(self) -> None:
-        self.stop.set()
-        self.go()
         if self.agent:
-            self.agent.join()
+            self.stop.set()
+        self.go()
+        self.end_agent()
 
     def close(self) -> None:
         self.end()

@@ -1,6 +1,5 @@
 """Silos that run a Flower app: their folders, and what a reply of the plain apps is."""
 
-import json
 import secrets
 from pathlib import Path
 from typing import Any, Final
@@ -12,17 +11,11 @@ from flwr.common.serde import recorddict_from_proto
 from flwr.proto.recorddict_pb2 import RecordDict as RecordDictProto
 
 from fedct_flwr.config.silo import AppSilo
-from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import approve_app
 from fedct_flwr.hospital.egress_log import EgressLog, kept
-from fedct_flwr.hospital.keys import (
-    create_egress_key,
-    create_node_key,
-    load_egress_key,
-    load_public_key,
-    public_key_path,
-)
-from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, verify_log
+from fedct_flwr.hospital.keys import create_egress_key, create_node_key, load_egress_key
+from fedct_flwr.hospital.log_entry import Event, LogEntry
+from tests.hospital.agents import OnDisk
 
 APPS: Final = Path(__file__).parents[1] / "plain_apps"
 """The folder from which Python imports the plain apps."""
@@ -67,7 +60,7 @@ def good_reply() -> RecordDict:
     return RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 60, "train-loss": 0.5})})
 
 
-class AppOnDisk:
+class AppOnDisk(OnDisk):
     """A silo's folder with keys, for an app, whose ``data.csv`` has a number of records of its own."""
 
     def __init__(self, folder: Path, name: str = "oslo", connection: dict[str, Any] | None = None) -> None:
@@ -106,22 +99,12 @@ class AppOnDisk:
         with self.log() as log:
             approve_app(log, self.config)
 
-    def status(self) -> dict[str, Any]:
-        path = self.config.state / STATUS_FILE
-        return json.loads(path.read_text()) if path.exists() else {}
-
-    def entries(self) -> list[LogEntry]:
-        """The lines of the egress log, proven."""
-        config = self.config
-        verdict = verify_log(config.state, load_public_key(public_key_path(config.egress_key)), self.name)
-        assert verdict.intact, verdict.sentence
-        return list(read_entries(config.state))
-
     def released(self, run: int | None = None) -> list[tuple[LogEntry, RecordDict]]:
         """Each line of a reply that left, with the reply as it was kept."""
-        lines = [one for one in self.entries() if one.event is Event.RELEASED and run in (None, one.run)]
         found = []
-        for line in lines:
+        for line in self.of(Event.RELEASED):
+            if run not in (None, line.run):
+                continue
             payload = kept(self.config.state, line)
             assert payload
             found.append((line, recorddict_from_proto(RecordDictProto.FromString(payload[0]))))

@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flwr.app import Context, Message, RecordDict
 
+from client_app.main import app as client_app
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.gate import Gate
+from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import LogEntry, LogVerdict, verify_log
 from fedct_flwr.hospital.opening import open_gate
+from fedct_flwr.silo.opening import gated
 from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.content import Instruction, Query, Reply, Scores, Soft, SoftTargets, Terms
-from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.messages import ACTION, from_record, to_record
 from tests.hospitals import write_silo_folder
 
 RUN = 11
@@ -92,6 +95,26 @@ class Silo:
 
     def verify(self) -> LogVerdict:
         return verify_log(self.state, KEY.public_key(), self.config.silo)
+
+
+def through(gate: Gate, message: Message, context: Context) -> RecordDict:
+    """What leaves in reply: let in, answered by the client app, let out; and only then the personal model learns."""
+    left: RecordDict | None
+    if message.metadata.message_type.endswith(ACTION):
+        left = gate.add(message.content, context.run_id, CODE)
+    else:
+        try:
+            payload = gate.admit(message.content, context.run_id, CODE)
+        except Held as held:
+            left = held.record
+        else:
+            with gated() as afterwards:
+                answer = client_app(message, context)
+            left = gate.release(answer.content, payload, context.run_id, CODE)
+            for work in afterwards:
+                work()
+    assert left is not None, "the gate let nothing out, not even a refusal"
+    return left
 
 
 def outcome(payload: bytes, silo: str = "cleveland") -> Refusal | bytes:

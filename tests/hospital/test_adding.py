@@ -15,35 +15,35 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.app import Context, Message, RecordDict
 
-from client_app.main import app as client_app
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.log_entry import Event, verify_log
 from fedct_flwr.hospital.opening import open_gate
+from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.secure_sum.votes import shape_of_votes, summand
-from fedct_flwr.silo.opening import gated
+from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
-from fedct_flwr.wire.codec import encode_instruction, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply
-from fedct_flwr.wire.kinds import NOTHING
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.sums import SUMS, Summed
-from tests.hospital.gates import CODE, RUN, Silo, outcome
+from tests.hospital.gates import CODE, RUN, Silo, outcome, through
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.secure_sum.silos import fault_of
 
+pytestmark = pytest.mark.usefixtures("in_a_run")
+
 LABELS = SUMS["hard"]
 NODE = 3
-VOTES = {name: np.int16([1, 0, place % 2, -1, 1]) for place, name in enumerate(HOSPITALS)}
 
 
 def line_of(key: Ed25519PrivateKey) -> str:
@@ -62,39 +62,27 @@ class Hospital:
 
     @property
     def question(self) -> Instruction:
-        asked = self.silo.instruction()
-        return replace(asked, summed=True)
-
-    def answer(self, votes: np.ndarray[Any, Any]) -> Refusal | bytes:
-        """Admit the question, keep the answers as the client app does, and say that they are ready."""
-        payload = self.gate.admit(to_record(encode_instruction(self.question, self.silo.terms)), RUN, CODE)
-        vector = summand(votes, self.question, self.silo.terms)
-        Ready(FolderState(self.silo.config.state)).keep(vector, self.shape, 8)
-        reply = encode_reply(Reply(1, self.silo.config.silo, NOTHING), self.silo.terms)
-        left = self.gate.release(to_record(reply), payload, RUN, CODE)
-        assert left is not None
-        return outcome(from_record(left), self.silo.config.silo)
+        return replace(self.silo.instruction(), summed=True)
 
     def ask(self, question: Instruction, run: int = RUN) -> Refusal | bytes:
-        """The client app answers what the gate lets in; the gate lets the answer out, and the model learns."""
-        try:
-            payload = self.gate.admit(to_record(encode_instruction(question, self.silo.terms)), run, CODE)
-        except Held as held:
-            return held.reason
-        silo_file = str(self.silo.config.study.parent / "silo.toml")
+        """What the silo answers."""
+        payload = encode_instruction(question, self.silo.terms)
         message = Message(to_record(payload), NODE, "train", ttl=100.0, group_id="1")
-        with gated() as later:
-            answer = client_app(message, Context(run, NODE, {"silo-file": silo_file}, RecordDict(), {}))
-        left = self.gate.release(answer.content, payload, run, CODE)
-        for work in later:
-            work()
-        assert left is not None
+        silo_file = str(self.silo.config.study.parent / "silo.toml")
+        left = through(self.gate, message, Context(run, NODE, {"silo-file": silo_file}, RecordDict(), {}))
         return outcome(from_record(left), self.silo.config.silo)
 
     @property
     def shape(self) -> Shape:
         asked = encode_instruction(self.question, self.silo.terms)
         return shape_of_votes(self.kind, self.question, self.silo.terms, hashlib.sha256(asked).digest())
+
+    def kept(self, shape: Shape) -> np.ndarray[Any, Any]:
+        """The silo's part of a sum, as it keeps it."""
+        return Ready(FolderState(self.silo.config.state)).vector(shape)
+
+    def charges(self, account: str = DATA_SET) -> int:
+        return account_of(self.silo.config, self.silo.terms.study, account).charges
 
     def add(self, request: bytes) -> bytes:
         left = self.gate.add(to_record(request), RUN, CODE)
@@ -138,80 +126,40 @@ def coordinator_of(hospitals: Mapping[str, Hospital]) -> SumCoordinator:
     return SumCoordinator(terms)
 
 
-def summed(hospitals: Mapping[str, Hospital], shape: Shape | None = None) -> SecureSum:
-    """The sum of what the silos have ready: of their labels, where no shape is given."""
+def summed(
+    hospitals: Mapping[str, Hospital], shape: Shape | None = None, faults: list[Fault | None] | None = None
+) -> SecureSum:
+    """The sum of what the silos have ready: of their labels, where no shape is given. ``faults`` gets what they say."""
 
     def exchange(requests: Requests) -> dict[str, bytes]:
-        return {name: hospitals[name].add(request) for name, request in requests.items()}
+        replies = {name: hospitals[name].add(request) for name, request in requests.items()}
+        if faults is not None:
+            faults.extend(fault_of(reply) for reply in replies.values() if Header.of(reply).step is Step.REFUSED)
+        return replies
 
     coordinator = coordinator_of(hospitals)
     begin_session(coordinator, exchange)
     return sum_securely(coordinator, exchange, shape or next(iter(hospitals.values())).shape)
 
 
-def test_ready_answers_are_added_and_all_that_leaves_is_on_record(hospitals: dict[str, Hospital]) -> None:
-    for name, hospital in hospitals.items():
-        assert isinstance(hospital.answer(VOTES[name]), bytes)
-    total = summed(hospitals).total.reshape(-1, 2)
-    counts = np.stack(list(VOTES.values()))
-    np.testing.assert_array_equal(total, np.stack([(counts == c).sum(axis=0) for c in (0, 1)], axis=1))
+def test_ready_answers_are_added_once_and_all_that_leaves_is_on_record(hospitals: dict[str, Hospital]) -> None:
+    kept = []
+    for hospital in hospitals.values():
+        assert isinstance(hospital.ask(hospital.question), bytes)
+        kept.append(hospital.kept(hospital.shape))
+    total = summed(hospitals).total
+    np.testing.assert_array_equal(total, np.sum(kept, axis=0, dtype=np.uint64))
+    assert (total.reshape(-1, 2).sum(axis=1) == len(HOSPITALS)).all()
     for name, hospital in hospitals.items():
         spent = hospital.gate.spent()
         assert (spent.rounds, spent.queries) == (1, 10)
-        verdict = verify_log(hospital.silo.state, hospital.key.public_key(), name)
-        assert verdict.intact
-
-
-@pytest.mark.parametrize(
-    ("policy", "reason"),
-    [
-        ({"kinds": ["count-sum"]}, Refusal.POLICY),
-        ({"kinds": ["count-sum", "hard"]}, Refusal.POLICY),
-        ({"max_queries": 9}, Refusal.LIMIT),
-        ({"max_queries": 10}, None),
-    ],
-)
-def test_a_question_for_sums_needs_its_own_kind_and_keeps_the_limits(
-    tmp_path: Path, policy: dict[str, Any], reason: Refusal | None
-) -> None:
-    with ExitStack() as stack:
-        hospital = opened(tmp_path, stack, **policy)["cleveland"]
-        asked = to_record(encode_instruction(hospital.question, hospital.silo.terms))
-        try:
-            hospital.gate.admit(asked, RUN, CODE)
-            found = None
-        except Held as held:
-            found = held.reason
-        assert found is reason
-
-
-def test_a_question_is_added_once_also_after_a_restart(hospitals: dict[str, Hospital]) -> None:
-    for name, hospital in hospitals.items():
-        hospital.answer(VOTES[name])
-    summed(hospitals)
-    for hospital in hospitals.values():
+        assert verify_log(hospital.silo.state, hospital.key.public_key(), name).intact
         # Another gate on the same log, as after a restart: its part in sums remembers no subject.
         hospital.gate = open_gate(hospital.silo.config, hospital.silo.study, hospital.gate._log, lambda: True)
-    faults = []
-
-    def exchange(requests: Requests) -> dict[str, bytes]:
-        replies = {name: hospitals[name].add(request) for name, request in requests.items()}
-        faults.extend(fault_of(reply) for reply in replies.values() if Header.of(reply).step is Step.REFUSED)
-        return replies
-
-    coordinator = coordinator_of(hospitals)
-    begin_session(coordinator, exchange)
+    faults: list[Fault | None] = []
     with pytest.raises(SumRefused):
-        sum_securely(coordinator, exchange, next(iter(hospitals.values())).shape)
+        summed(hospitals, faults=faults)
     assert faults == [Fault.REPEATED] * 4
-
-
-def test_what_was_not_answered_is_not_added(hospitals: dict[str, Hospital]) -> None:
-    for name, hospital in hospitals.items():
-        if name != "zurich":
-            hospital.answer(VOTES[name])
-    total = summed(hospitals).total
-    assert total.max() <= 3
 
 
 def test_nothing_of_a_sum_leaves_without_policy_approval_and_room(tmp_path: Path) -> None:
@@ -224,11 +172,14 @@ def test_nothing_of_a_sum_leaves_without_policy_approval_and_room(tmp_path: Path
     with ExitStack() as stack:
         hospitals = opened(tmp_path / "plain", stack, kinds=["hard"])
         invited = coordinator_of(hospitals).invite()
-        for name, hospital in hospitals.items():
-            assert outcome(hospital.add(invited[name])) is Refusal.POLICY or name != "cleveland"
-            with pytest.raises(Held):
-                hospital.answer(VOTES[name])
+        assert outcome(hospitals["cleveland"].add(invited["cleveland"])) is Refusal.POLICY
+        for hospital in hospitals.values():
+            assert hospital.ask(hospital.question) is Refusal.POLICY
             assert all(entry.event is not Event.ADDED for entry in hospital.gate._log.entries())
+    with ExitStack() as stack:
+        # A number for each class.
+        hospital = opened(tmp_path / "less", stack, max_queries=9)["cleveland"]
+        assert hospital.ask(hospital.question) is Refusal.LIMIT
 
 
 @pytest.mark.parametrize("policy", [{"min_summands": 4}, {"may_collude": 2}])

@@ -14,9 +14,9 @@ from fedct_flwr.hospital.app_code import AppError
 from fedct_flwr.hospital.app_gate import FIRST_CODE
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.types import ConfigError, Refusal
+from tests.hospital.agents import InThread
 from tests.hospital.apps import SKLEARN, AppOnDisk, good_reply
 from tests.hospital.runtime_api import SECRET, RuntimeApi
-from tests.patience import eventually
 
 ODD = """
 import sys
@@ -52,7 +52,7 @@ def train(message, context):
 """
 
 
-class Odd(AppOnDisk):
+class Odd(AppOnDisk, InThread):
     """A silo with an app that does what the message says, its agent, and its SuperNode's API."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,15 +63,6 @@ class Odd(AppOnDisk):
         self.code.parent.mkdir()
         self.code.write_text(ODD)
         self.write({**SKLEARN, "client": "odd_app:app", "messages-a-run": 20})
-        self.said: list[str] = []
-        self.stop = threading.Event()
-
-    def start(self) -> None:
-        self.thread = threading.Thread(
-            target=run_agent, args=(self.file,), kwargs={"stop": self.stop, "say": self.said.append}
-        )
-        self.thread.start()
-        eventually(lambda: any("ready" in said for said in self.said))
 
     def ask(self, do: str, *, kind: str = "train", size: int = 1) -> Message:
         """The reply to a message."""
@@ -91,9 +82,7 @@ def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Odd]:
     monkeypatch.syspath_prepend(silo.code.parent)
     silo.approve()
     yield silo
-    silo.stop.set()
-    if hasattr(silo, "thread"):
-        silo.thread.join()
+    silo.end_agent()
     silo.api.close()
     sys.modules.pop("odd_app", None)
 
@@ -105,7 +94,7 @@ def reason(reply: Message) -> Refusal:
 
 
 def test_an_app_that_means_harm_sends_no_word(odd: Odd) -> None:
-    odd.start()
+    odd.start_agent(odd.file)
     for do, why in (
         ("raise", Refusal.INTERNAL), ("exit", Refusal.INTERNAL), ("text", Refusal.POLICY), ("error", Refusal.POLICY),
         ("nothing", Refusal.POLICY),
@@ -121,7 +110,7 @@ def test_an_app_that_means_harm_sends_no_word(odd: Odd) -> None:
 
 
 def test_a_coordinator_gets_no_other_message_through(odd: Odd) -> None:
-    odd.start()
+    odd.start_agent(odd.file)
     assert reason(odd.ask("well", kind="query")) is Refusal.POLICY
     assert reason(odd.ask("well", kind="train.other")) is Refusal.POLICY
     # The app's sentence about a message that it does not understand stays here.
@@ -131,7 +120,7 @@ def test_a_coordinator_gets_no_other_message_through(odd: Odd) -> None:
 
 
 def test_changed_code_shuts_the_gate_until_it_is_approved(odd: Odd) -> None:
-    odd.start()
+    odd.start_agent(odd.file)
     odd.code.write_text(ODD + "\n")
     assert reason(odd.ask("well")) is Refusal.NOT_APPROVED
     odd.code.write_text(ODD)
@@ -153,7 +142,7 @@ def test_an_app_that_cannot_be_imported_is_one_sentence_before_anything_is_writt
     odd.write({**SKLEARN, "client": client})
     before = sorted(path for path in odd.folder.rglob("*") if "code" not in path.parts)
     with pytest.raises(AppError) as failed:
-        run_agent(odd.file, stop=odd.stop, say=odd.said.append)
+        run_agent(odd.file, stop=threading.Event(), say=print)
     sentence = str(failed.value)
     assert client in sentence
     assert "Erika" not in sentence

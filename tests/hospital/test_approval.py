@@ -9,6 +9,7 @@ import pytest
 from fedct_flwr.cli.silo.approval_page import Page, Units
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.approval import approve, current, language_model, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
@@ -53,54 +54,47 @@ def test_whoever_changes_the_terms_changes_their_digest(section: str, changes: d
     assert terms_digest(changed(silo.config, section, **changes), silo.study) != before
 
 
-def test_a_promise_that_is_raised_changes_the_digest_and_one_that_is_none_does_not(silo: Silo) -> None:
-    before = terms_digest(silo.config, silo.study)
-    assert terms_digest(changed(silo.config, "privacy", epsilon=3.0), silo.study) == before
-    protected = changed(silo.config, "privacy", protection="dp-linear")
-    raised = changed(protected, "privacy", epsilon=3.0)
-    assert terms_digest(protected, silo.study) != terms_digest(raised, silo.study)
-
-
-def test_another_silo_or_another_public_set_changes_the_digest(silo: Silo) -> None:
+def test_another_silo_public_set_or_version_of_the_messages_changes_the_digest(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = terms_digest(silo.config, silo.study)
     assert terms_digest(silo.config.model_copy(update={"silo": "budapest"}), silo.study) != before
     public = silo.config.study / "public.csv"
     public.write_text(public.read_text().replace("63.0", "64.0", 1))
     assert terms_digest(silo.config, read_study(silo.config.study)) != before
+    monkeypatch.setattr(approval, "VERSION", approval.VERSION + 1)
+    assert terms_digest(silo.config, silo.study) != before
 
 
-def reads_text(silo: Silo, folder: Path) -> SiloConfig:
-    """With a learner that reads text by a language model."""
-    folder.mkdir()
-    for name, content in (("config.json", "{}"), ("tokenizer.json", "{}"), ("model.safetensors", "weights")):
-        (folder / name).write_text(content)
-    return changed(silo.config, "learner", name="sentence-embedding", params={"folder": str(folder)})
-
-
-FILES = ["config.json", "model.safetensors", "chat_template.jinja"]
-
-
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "chat_template.jinja"])
 def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, silo: Silo, tmp_path: Path) -> None:
-    config, request = reads_text(silo, tmp_path / "encoder"), silo.request()
+    encoder, request = tmp_path / "encoder", silo.request()
+    encoder.mkdir()
+    for name, content in (("config.json", "{}"), ("tokenizer.json", "{}"), ("model.safetensors", "weights")):
+        (encoder / name).write_text(content)
+    config = changed(silo.config, "learner", name="sentence-embedding", params={"folder": str(encoder)})
     told = Page(config, silo.study, [], Units(1, "1"), DuplicateReport(1, 1, 0, 0)).sections()
     assert any((language_model(config) or "nothing") in line for line in told["The study"])
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         approve(log, config, silo.study)
         assert open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "") == request
         # An agent that starts again reads the folder anew.
-        (tmp_path / "encoder" / file).write_text("of somebody else")
+        (encoder / file).write_text("of somebody else")
         with pytest.raises(Held, match="has not approved"):
             open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
-        (tmp_path / "encoder" / "config.json").unlink()
+        (encoder / "config.json").unlink()
         with pytest.raises(Held, match="has not approved"):
             open_gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
         with pytest.raises(LearnerError, match="no language model"):
             approve(log, config, silo.study)
 
 
-def test_where_files_lie_and_where_its_supernode_listens_changes_nothing(silo: Silo) -> None:
+def test_where_files_lie_where_its_supernode_listens_and_an_epsilon_of_no_promise_change_nothing(silo: Silo) -> None:
     before = terms_digest(silo.config, silo.study)
+    assert terms_digest(changed(silo.config, "privacy", epsilon=3.0), silo.study) == before
+    protected = changed(silo.config, "privacy", protection="dp-linear")
+    raised = changed(protected, "privacy", epsilon=3.0)
+    assert terms_digest(protected, silo.study) != terms_digest(raised, silo.study)
     moved = changed(silo.config, "data", file=Path("/elsewhere.csv"), test_file=Path("/test.csv"))
     moved = changed(moved, "connection", supernode="127.0.0.1:1", node_key=Path("/node.key"))
     assert terms_digest(moved.model_copy(update={"state": Path("/state")}), silo.study) == before

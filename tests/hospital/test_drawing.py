@@ -1,38 +1,40 @@
-"""A public set that real silos draw: the two apps on the loopback, with each silo's gate in between."""
+"""What real silos count, for a public set and of patients: two apps on the loopback, with each silo's gate between."""
 
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import tomli_w
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from syrupy.assertion import SnapshotAssertion
 
-from client_app.main import app as client_app
+from fedct_flwr.cli.silo.verify import released
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.drawing.counts import GRID
+from fedct_flwr.drawing.patients import PatientCount
 from fedct_flwr.drawing.simulated import derived, placed, with_drawn
 from fedct_flwr.flower.loopback import run_loopback
-from fedct_flwr.hospital.gate import Held
+from fedct_flwr.hospital.keys import public_key_path
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.noisy_sum import plan_of
-from fedct_flwr.silo.opening import gated
+from fedct_flwr.silo.noisy_sum import count_plan, plan_of
 from fedct_flwr.types import Refusal, RunError
 from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
-from tests.hospital.gates import CODE
-from tests.hospital.test_adding import Hospital, opened
+from tests.hospital.gates import through
+from tests.hospital.test_adding import opened
 from tests.hospitals import HOSPITALS, STUDY, dataset, restart
 from tests.silo.real import TERMS, answered
 
@@ -58,31 +60,14 @@ class Federation:
         self.away: set[str] = set()
         self.silent: set[str] = set()
         self.app = ClientApp()
-        self.app.train()(self._train)
-        self.app.query(ACTION)(self._add)
+        self.app.train()(self._answer)
+        self.app.query(ACTION)(self._answer)
 
-    def _hospital(self, context: Context, absent: set[str]) -> Hospital:
+    def _answer(self, message: Message, context: Context) -> Message:
         name = Path(str(context.node_config["silo-file"])).parent.name
-        if name in absent:
+        if name in (self.away if message.metadata.message_type == "train" else self.silent):
             raise RuntimeError
-        return self.silos[name]
-
-    def _train(self, message: Message, context: Context) -> Message:
-        gate = self._hospital(context, self.away).gate
-        try:
-            payload = gate.admit(message.content, context.run_id, CODE)
-        except Held as held:
-            return Message(cast(RecordDict, held.record), reply_to=message)
-        with gated():
-            answer = client_app(message, context)
-        left = gate.release(answer.content, payload, context.run_id, CODE)
-        assert left is not None
-        return Message(left, reply_to=message)
-
-    def _add(self, message: Message, context: Context) -> Message:
-        left = self._hospital(context, self.silent).gate.add(message.content, context.run_id, CODE)
-        assert left is not None
-        return Message(left, reply_to=message)
+        return Message(through(self.silos[name].gate, message, context), reply_to=message)
 
     def draw(self, run: str = "run", **settings: Any) -> RunFolder:
         return self.run(run, {"algorithm": "draw", "draw-rows": 300, **settings})
@@ -96,12 +81,12 @@ class Federation:
         run_loopback(server_app, self.app, config, nodes)
         return RunFolder(self.folder / run)
 
-    def charges(self) -> list[int]:
+    def charges(self, most: float = 1.0) -> list[int]:
         found = []
         for hospital in self.silos.values():
             with Ledger(hospital.silo.config.state) as ledger:
                 spent = ledger.spent(STUDY, DATA_SET)
-            assert spent is None or spent.epsilon.upper <= 1.0
+            assert spent is None or spent.epsilon.upper <= most
             found.append(spent.charges if spent else 0)
         return found
 
@@ -132,6 +117,11 @@ def test_four_hospitals_draw_a_set_that_is_charged_once_and_on_record(federation
         lines = list(hospital.gate._log.entries())
         assert {line.kind for line in lines if line.event in (Event.RELEASED, Event.ADDED)} == {"draw"}
         assert len([line for line in lines if line.event is Event.ADDED and line.request]) == 1
+    # Drawn again it is the same; in another run the silos would have to add once more.
+    assert drawn(federation.draw(resume=True)).splitlines() == rows
+    with pytest.raises(RunError, match=r"zurich: the silo has already added .*; an earlier run has asked for this sum"):
+        federation.draw("another")
+    assert federation.charges() == [1] * 4
 
 
 def test_without_noise_it_is_the_set_of_a_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,17 +139,6 @@ def test_without_noise_it_is_the_set_of_a_simulation(tmp_path: Path, monkeypatch
     np.testing.assert_allclose(found, expected.public.X, rtol=0, atol=0.1)
     whole = expected.public.X % 1 == 0
     np.testing.assert_array_equal(found[whole], expected.public.X[whole])
-
-
-def test_a_dictionary_that_changes_after_approval_is_refused_and_nothing_is_charged(
-    federation: Federation, wording: SnapshotAssertion
-) -> None:
-    path = federation.study / "study.toml"
-    path.write_text(path.read_text().replace(f"records = {RECORDS}", "records = 7"))
-    with pytest.raises(RunError) as caught:
-        federation.draw()
-    assert str(caught.value) == wording
-    assert federation.charges() == [0] * 4
 
 
 def test_too_few_silos_are_one_sentence_and_asked_again_at_no_cost(
@@ -184,32 +163,6 @@ def test_a_sum_that_is_lost_is_said_to_be_paid_for(federation: Federation, wordi
     with pytest.raises(RunError, match="privacy budget does not cover another answer"):
         federation.draw(resume=True)
     assert federation.charges() == [1] * 4
-
-
-def test_a_set_that_was_drawn_is_drawn_again_from_the_same_counts(federation: Federation) -> None:
-    first = drawn(federation.draw())
-    assert drawn(federation.draw(resume=True)) == first
-    # In another run the silos would have to add once more.
-    with pytest.raises(RunError, match=r"zurich: the silo has already added .*; an earlier run has asked for this sum"):
-        federation.draw("another")
-    assert federation.charges() == [1] * 4
-
-
-def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a_run: None) -> None:
-    with ExitStack() as stack:
-        federation = Federation(tmp_path, stack, COLUMNS)
-        hospital = federation.silos["zurich"]
-        study = hospital.silo.study
-        plan, nothing = plan_of(study), np.full(len(study.public), -1, dtype=np.int16)
-        asked = Histograms(study.digest, plan.noise.numbers)
-        wrong = [asked._replace(study=bytes(32)), asked._replace(numbers=asked.numbers + 1)]
-        answers = [
-            hospital.ask(Instruction(1, Query(0, 1), nothing, histograms=one), run)
-            for run, one in enumerate([*wrong, asked], 100)
-        ]
-        assert answers[:-1] == [Refusal.NOT_APPROVED, Refusal.MALFORMED]
-        assert isinstance(answers[-1], bytes)
-        assert federation.charges() == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(("drawn", "answers"), [(0.3, True), (1.0, False)])
@@ -237,3 +190,89 @@ def test_labels_get_what_a_drawn_set_leaves_of_the_budget(
         assert (labels is not Refusal.CONFIG) is answers
         assert federation.charges() == [1, 1, 1 + answers, 1]
     assert ("so nothing is left for labels: raise that" in caplog.text) is not answers
+
+
+# --- counts of patients who meet a condition
+
+
+WHERE = "age >= 55 and label == 'diseased'"
+QUESTION = PatientCount.of(WHERE, "", HEART.schema, {})
+TRUE = sum(int(QUESTION.counts(*silo.private, silo.groups)[0]) for silo in HEART.silos)
+
+
+class Counting(Federation):
+    """Four hospitals that have approved counts of patients."""
+
+    def __init__(self, folder: Path, stack: ExitStack, **tables: Any) -> None:
+        self.open(folder, stack, ["count"], {"count": {"epsilon": 0.5}}, tables)
+
+    def count(self, run: str = "run", where: str = WHERE, **settings: Any) -> RunFolder:
+        return self.run(run, {"algorithm": "count", "count-where": where, **settings})
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Iterator[Counting]:
+    with ExitStack() as stack:
+        yield Counting(tmp_path, stack)
+
+
+def test_four_hospitals_count_within_the_noise_are_charged_once_and_read_what_they_were_asked(
+    counting: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = counting.count()
+    found = folder.read_json("result.json")["count"]
+    plan = count_plan(counting.silos["zurich"].silo.study, QUESTION)
+    opened = folder.load_checkpoint().state["columns"] / GRID
+    # Five standard deviations of four shares of the noise.
+    assert abs(opened[0] - TRUE) < 5 * 2 * plan.noise.share_scale / GRID
+    assert opened[0] != TRUE
+    assert found["silos"] == 4
+    assert found["all"].keys() <= {"about", "low", "high", "fewer_than"}
+    assert counting.charges() == [1] * 4
+    for hospital in counting.silos.values():
+        lines = list(hospital.gate._log.entries())
+        assert {line.kind for line in lines if line.event in (Event.RELEASED, Event.ADDED)} == {"count"}
+    found = counting.count("by", **{"count-by": "label"}).read_json("result.json")["count"]
+    assert [*found["cells"]] == ["healthy", "diseased", "missing or another value"]
+    hospital = counting.silos["zurich"]
+    path = public_key_path(hospital.silo.config.egress_key)
+    path.parent.mkdir()
+    path.write_bytes(hospital.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    capsys.readouterr()
+    released(hospital.silo.config.study.parent)
+    asked = capsys.readouterr().out.splitlines()
+    assert asked[1].endswith(f",1,,{WHERE},")
+    assert asked[2].endswith(f",1,,{WHERE} by label,")
+
+
+def test_each_other_question_is_charged_until_the_budget_is_used_up(
+    counting: Counting, wording: SnapshotAssertion
+) -> None:
+    # Gaussian noise of epsilon 0.5 composes to 1 with the third, and no more.
+    for number in range(3):
+        counting.count(f"run-{number}", f"age >= {number}")
+    with pytest.raises(RunError) as caught:
+        counting.count("another", "age >= 4")
+    assert str(caught.value) == wording
+    assert counting.charges() == [3] * 4
+
+
+def test_a_coordinator_that_makes_up_questions_gets_nothing(tmp_path: Path, in_a_run: None) -> None:
+    with ExitStack() as stack:
+        federation = Counting(tmp_path, stack)
+        hospital = federation.silos["zurich"]
+        study = hospital.silo.study
+        nothing, asked = np.full(len(study.public), -1, dtype=np.int16), Histograms(study.digest, 1, WHERE)
+        wrong = [
+            asked._replace(study=bytes(32)), asked._replace(numbers=2), asked._replace(where="age >="),
+            asked._replace(where="age\n>= 55"),
+            asked._replace(where="surname == 'Meier'"), asked._replace(by="age"), asked._replace(where=""),
+        ]  # fmt: skip
+        answers = [
+            hospital.ask(Instruction(1, Query(0, 1), nothing, histograms=one), run)
+            for run, one in enumerate([*wrong, asked], 100)
+        ]
+        malformed = [Refusal.MALFORMED] * 5
+        assert answers[:-1] == [Refusal.NOT_APPROVED, *malformed, Refusal.POLICY]
+        assert isinstance(answers[-1], bytes)
+        assert federation.charges() == [0, 0, 1, 0]

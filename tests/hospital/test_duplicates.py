@@ -72,12 +72,6 @@ def test_no_column_of_the_silo_hides_a_copy_or_raises_a_false_alarm(name: str) -
     assert find_duplicates(records, public, numeric(5)).exact == 1
 
 
-def same(records: list[float], value: float, public: float) -> bool:
-    """Whether a public value is taken for a value of the records."""
-    own = np.array([*records, value])[:, None]
-    return find_duplicates(own, np.array([[public]]), numeric(1)).exact > 0
-
-
 @pytest.mark.parametrize(
     ("records", "value", "public", "expected"),
     [
@@ -93,7 +87,8 @@ def same(records: list[float], value: float, public: float) -> bool:
 def test_values_are_the_same_as_finely_as_the_records_are_written(
     records: list[float], value: float, public: float, expected: bool
 ) -> None:
-    assert same(records, value, public) is expected
+    own = np.array([*records, value])[:, None]
+    assert (find_duplicates(own, np.array([[public]]), numeric(1)).exact > 0) is expected
 
 
 def test_case_and_blanks_of_a_text_hide_no_copy_and_another_word_makes_another_text() -> None:

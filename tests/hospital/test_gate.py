@@ -2,14 +2,14 @@
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import RecordDict
 
 from fedct_flwr.hospital import egress_log
 from fedct_flwr.hospital.approval import approve, revoke
@@ -19,7 +19,7 @@ from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, Used, read_
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply, longest_reply
-from fedct_flwr.wire.content import Reply, Scores, Terms
+from fedct_flwr.wire.content import Reply, Scores
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.hospital.gates import CODE, KEY, RUN, Silo, open_silo, outcome
 
@@ -90,21 +90,6 @@ def test_the_line_is_on_disk_before_the_labels_leave(gate: Gate, silo: Silo, mon
     assert seen[-1] is Event.RELEASED
 
 
-def test_a_round_is_not_answered_with_other_labels_also_after_a_restart(silo: Silo) -> None:
-    with silo.gate() as gate:
-        silo.ask(gate, 1)
-        silo.ask(gate, 2)
-        before = gate.spent()
-    with silo.gate() as gate:
-        assert gate.spent() == before
-        assert silo.ask(gate, 2, first=0) is Refusal.ROUND
-        assert silo.ask(gate, 2) == silo.reply(2)
-        assert last(silo).event is Event.REPEATED
-        assert silo.ask(gate, 3) == silo.reply(3)
-        refusal = len(encode_refusal("cleveland", Refusal.ROUND))
-        assert gate.spent() == Used(3, 15, 4 * len(silo.reply()) + refusal)
-
-
 def test_an_older_round_is_refused_and_another_run_is_its_own(gate: Gate, silo: Silo) -> None:
     silo.ask(gate, 3)
     assert held(gate, to_record(silo.request(2))) is Refusal.ROUND
@@ -113,40 +98,15 @@ def test_an_older_round_is_refused_and_another_run_is_its_own(gate: Gate, silo: 
     assert release(gate, silo, to_record(silo.reply(1)), 1, RUN + 1) == silo.reply(1)
 
 
-RECORDS: dict[str, RecordDict] = {
-    "nothing": RecordDict({}),
-    "a second record": RecordDict({"fedct": ConfigRecord({"payload": b""}), "more": ConfigRecord({"a": 1})}),
-    "a second field": RecordDict({"fedct": ConfigRecord({"payload": b"", "more": b""})}),
-    "text": RecordDict({"fedct": ConfigRecord({"payload": "text"})}),
-    "a list": RecordDict({"fedct": ConfigRecord({"payload": [b"a", b"b"]})}),
-    "arrays": RecordDict({"fedct": ArrayRecord({"payload": Array(np.zeros(3))})}),
-    "empty": to_record(b""),
-    "garbage": to_record(b"\xff" * 40),
-}
-
-
-@pytest.mark.parametrize("content", RECORDS.values(), ids=RECORDS)
-def test_what_is_not_one_record_with_one_payload_passes_in_neither_direction(
-    content: RecordDict, gate: Gate, silo: Silo
-) -> None:
-    assert held(gate, content) in (Refusal.MALFORMED, Refusal.VERSION)
-    assert release(gate, silo, content) in (Refusal.MALFORMED, Refusal.VERSION)
-    assert gate.answers() == 0
-
-
-FORGED_TERMS: dict[str, tuple[dict[str, Any], Refusal]] = {
-    "study": ({"study": "other"}, Refusal.STUDY),
-    "public set": ({"public_fingerprint": bytes(32)}, Refusal.FINGERPRINT),
-    "classes": ({"classes": ("diseased", "healthy")}, Refusal.CLASSES),
-}
-
-
-@pytest.mark.parametrize(("changes", "reason"), FORGED_TERMS.values(), ids=FORGED_TERMS)
-def test_only_the_approved_terms_pass(changes: dict[str, Any], reason: Refusal, gate: Gate, silo: Silo) -> None:
-    forged: Terms = replace(silo.terms, **changes)
-    assert held(gate, to_record(encode_instruction(silo.instruction(), forged))) is reason
+def test_what_is_no_message_of_the_study_passes_in_neither_direction(gate: Gate, silo: Silo) -> None:
+    for content in (RecordDict(), to_record(b"\xff" * 40)):
+        assert held(gate, content) is Refusal.MALFORMED
+        assert release(gate, silo, content) is Refusal.MALFORMED
+    forged = replace(silo.terms, public_fingerprint=bytes(32))
+    assert held(gate, to_record(encode_instruction(silo.instruction(), forged))) is Refusal.FINGERPRINT
     reply = encode_reply(Reply(1, "cleveland", np.ones(5, dtype=np.int16)), forged)
-    assert release(gate, silo, to_record(reply)) is reason
+    assert release(gate, silo, to_record(reply)) is Refusal.FINGERPRINT
+    assert gate.answers() == 0
 
 
 def test_a_reply_must_answer_the_very_question(gate: Gate, silo: Silo) -> None:
@@ -168,16 +128,14 @@ def test_a_refusal_passes_as_one_and_names_its_own_silo_alone(gate: Gate, silo: 
     assert gate.answers() == 0
 
 
-def test_without_approval_nothing_leaves(tmp_path: Path) -> None:
+def test_nothing_leaves_before_this_very_policy_is_approved(tmp_path: Path) -> None:
     silo = open_silo(tmp_path, approved=False)
     with silo.gate() as gate:
         assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
         assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_APPROVED
-
-
-def test_another_policy_or_study_than_the_approved_one_lets_nothing_out(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path)
-    silo.config = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update={"metrics": True})})
+    other = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update={"metrics": True})})
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        approve(log, other, silo.study)
     with silo.gate() as gate:
         assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
 
@@ -200,37 +158,38 @@ def test_what_is_revoked_while_the_gate_is_open_stays(silo: Silo) -> None:
         assert release(gate, silo, to_record(silo.reply())) == silo.reply()
 
 
-def ask_and_answer(gate: Gate, request: bytes, reply: bytes, *, passes: bool) -> None:
-    """A question and its answer, of which the policy lets both through or none."""
-    if passes:
-        gate.admit(to_record(request), RUN, CODE)
-    else:
-        assert held(gate, to_record(request)) is Refusal.POLICY
-    assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
+Message = Callable[[Silo], bytes]
+VOTES: tuple[Message, Message] = lambda silo: silo.request(votes=2), lambda silo: silo.counts(votes=2)
+PROBABILITIES: tuple[Message, Message] = Silo.soft_request, Silo.probabilities
+WITH_SCORES: tuple[Message, Message] = Silo.request, lambda silo: silo.reply(scores=SCORES)
 
 
-def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_path: Path) -> None:
-    for kinds, passes in ((["hard"], False), (["hard", "counts"], True), (["counts"], True)):
-        silo = open_silo(tmp_path / "-".join(kinds), kinds=kinds)
-        request, reply = silo.request(votes=2), silo.counts(votes=2)
-        with silo.gate() as gate:
-            ask_and_answer(gate, request, reply, passes=passes)
-        last = silo.entries()[-1]
-        told = ("counts", 10, len(reply)) if passes else ("", 0, last.bytes)
-        assert (last.kind, last.queries, last.bytes) == told
-
-
-def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_class(tmp_path: Path) -> None:
-    for kinds, passes in ((["hard", "counts"], False), (["soft"], True)):
-        silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=19)
-        request, reply = silo.soft_request(), silo.probabilities()
-        with silo.gate() as gate:
-            ask_and_answer(gate, request, reply, passes=passes)
-            if passes:
-                assert gate.spent().queries == 10
-                assert held(gate, to_record(silo.soft_request(2))) is Refusal.LIMIT
-        last = next(entry for entry in silo.entries() if entry.event is not Event.APPROVED)
-        assert (last.kind, last.queries) == (("soft", 10) if passes else ("", 0))
+@pytest.mark.parametrize(
+    ("policy", "messages", "told"),
+    [
+        ({"kinds": ["hard"]}, VOTES, None),
+        ({"kinds": ["hard", "counts"]}, VOTES, ("counts", 10)),
+        ({"kinds": ["hard", "counts"]}, PROBABILITIES, None),
+        # A number for each class.
+        ({"kinds": ["soft"], "max_queries": 9}, PROBABILITIES, None),
+        ({"kinds": ["soft"], "max_queries": 10}, PROBABILITIES, ("soft", 10)),
+        ({"metrics": False}, WITH_SCORES, None),
+        ({"metrics": True}, WITH_SCORES, ("hard", 5)),
+    ],
+)
+def test_each_kind_leaves_only_if_the_policy_says_so_and_the_log_says_what_left(
+    policy: dict[str, Any], messages: tuple[Message, Message], told: tuple[str, int] | None, tmp_path: Path
+) -> None:
+    silo = open_silo(tmp_path, **policy)
+    request, reply = (message(silo) for message in messages)
+    with silo.gate() as gate:
+        if told or "metrics" in policy:
+            gate.admit(to_record(request), RUN, CODE)
+        else:
+            assert held(gate, to_record(request)) is (Refusal.LIMIT if "max_queries" in policy else Refusal.POLICY)
+        left = let_out(gate, to_record(reply), request)
+        assert left == reply if told else isinstance(left, Refusal)
+    assert (last(silo).kind, last(silo).queries) == (told or ("", 0))
 
 
 @pytest.mark.parametrize(
@@ -239,12 +198,12 @@ def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_
         ({}, 1.0, True),
         ({}, 1.01, False),
         ({"max_consensus_weight": 50.0}, 50.0, True),
-        ({"max_consensus_weight": 0}, 0.0, False),
+        # In turn with the records, in as many steps.
         ({"max_consensus_weight": 0.99}, 0.0, False),
     ],
 )
 def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
-    policy: dict[str, Any], weight: float, passes: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    policy: dict[str, Any], weight: float, passes: bool, tmp_path: Path
 ) -> None:
     silo = open_silo(tmp_path, kinds=["soft"], **policy)
     request = silo.soft_request(weight=weight)
@@ -253,56 +212,37 @@ def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
             assert gate.admit(to_record(request), RUN, CODE) == request
         else:
             assert held(gate, to_record(request)) is Refusal.LIMIT
-            # In turn with the records, in as many steps.
-            assert ("max-consensus-weight" in caplog.text) is ((weight or 1) > policy.get("max_consensus_weight", 1))
         # Nor does an answer leave to what was never admitted.
         left = gate.release(to_record(silo.probabilities()), request, RUN, CODE)
         assert outcome(from_record(left)) == (silo.probabilities() if passes else Refusal.LIMIT)
 
 
-def test_what_was_not_asked_for_stays(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, kinds=["hard", "counts", "soft"])
-    with silo.gate() as gate:
-        for request, reply in (
-            (silo.request(), silo.counts(votes=1)),
-            (silo.request(votes=1), silo.reply()),
-            (silo.request(votes=1), silo.counts(votes=4)),
-            (silo.request(), silo.probabilities()),
-            (silo.soft_request(), silo.reply()),
-            (silo.soft_request(), silo.probabilities(size=4)),
-        ):
-            left = gate.release(to_record(reply), request, RUN, CODE)
-            assert outcome(from_record(left)) in (Refusal.MALFORMED, Refusal.LENGTH)
-
-
-def test_scores_leave_only_if_the_policy_says_so(tmp_path: Path) -> None:
-    for metrics in (False, True):
-        silo = open_silo(tmp_path / str(metrics), metrics=metrics)
-        reply = silo.reply(scores=SCORES)
-        with silo.gate() as gate:
-            assert release(gate, silo, to_record(reply)) == (reply if metrics else Refusal.POLICY)
-
-
-def test_the_limit_of_rounds_holds_before_training_and_over_runs(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, max_rounds=2)
-    with silo.gate() as gate:
-        silo.ask(gate, 1)
-        silo.ask(gate, 2)
-        assert held(gate, to_record(silo.request(3))) is Refusal.LIMIT
-        assert held(gate, to_record(silo.request(1)), RUN + 1) is Refusal.LIMIT
-        # What left already may leave again.
-        assert silo.ask(gate, 2) == silo.reply(2)
-        # Nor is what was not let in.
-        assert let_out(gate, to_record(silo.reply(3)), silo.request(3)) is Refusal.ROUND
-
-
-def test_the_limit_of_queries_holds_to_the_last_label(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, max_queries=12)
+def test_limits_hold_before_training_over_runs_and_approvals_to_the_last_label(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, max_rounds=2, max_queries=12)
     with silo.gate() as gate:
         silo.ask(gate, 1, 5)
         assert held(gate, to_record(silo.request(2, 8))) is Refusal.LIMIT
         assert silo.ask(gate, 2, 7) == silo.reply(2, 7)
-        assert held(gate, to_record(silo.request(3, 1))) is Refusal.LIMIT
+        # What left already may leave again, and no other labels in its place.
+        assert silo.ask(gate, 2, 7) == silo.reply(2, 7)
+        assert last(silo).event is Event.REPEATED
+        assert silo.ask(gate, 2, 7, first=0) is Refusal.ROUND
+        spent = gate.spent()
+    for most, reason in ((2, Refusal.LIMIT), (3, Refusal.LIMIT), (3, None)):
+        # To approve again gives nothing back, and a higher limit of rounds gives no labels.
+        changes = {"max_rounds": most, **({} if reason else {"max_queries": 13})}
+        silo.config = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update=changes)})
+        with EgressLog.open(silo.state, "cleveland", KEY) as log:
+            approve(log, silo.config, silo.study)
+        with silo.gate() as gate:
+            assert gate.spent()[:2] == spent[:2] == (2, 12)
+            assert gate.spent().bytes >= spent.bytes > 3 * len(silo.reply())
+            if reason:
+                assert held(gate, to_record(silo.request(3, 1))) is reason
+                assert held(gate, to_record(silo.request(1, 1)), RUN + 1) is reason
+                assert let_out(gate, to_record(silo.reply(3, 1)), silo.request(3, 1)) is Refusal.ROUND
+            else:
+                assert silo.ask(gate, 3, 1) == silo.reply(3, 1)
 
 
 def test_the_limit_of_bytes_holds_for_the_longest_reply_and_for_repeats(tmp_path: Path) -> None:
@@ -316,23 +256,6 @@ def test_the_limit_of_bytes_holds_for_the_longest_reply_and_for_repeats(tmp_path
         assert held(gate, to_record(silo.request())) is Refusal.LIMIT
         assert held(gate, to_record(silo.request(2))) is Refusal.LIMIT
         assert gate.spent().bytes <= silo.config.policy.max_bytes
-
-
-def test_to_approve_again_gives_nothing_back_but_a_higher_limit_does(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, max_rounds=1)
-    with silo.gate() as gate:
-        silo.ask(gate, 1)
-    with EgressLog.open(silo.state, "cleveland", KEY) as log:
-        approve(log, silo.config, silo.study)
-    with silo.gate() as gate:
-        assert held(gate, to_record(silo.request(2))) is Refusal.LIMIT
-    silo.config = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update={"max_rounds": 2})})
-    with EgressLog.open(silo.state, "cleveland", KEY) as log:
-        approve(log, silo.config, silo.study)
-    with silo.gate() as gate:
-        assert gate.spent().rounds == 1
-        assert silo.ask(gate, 2) == silo.reply(2)
-        assert held(gate, to_record(silo.request(3))) is Refusal.LIMIT
 
 
 def test_what_cannot_be_logged_does_not_leave(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:

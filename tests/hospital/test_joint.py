@@ -14,8 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.labelers.joint_linear import joint_labeler
-from fedct_flwr.privacy.budget import DATA_SET
-from fedct_flwr.privacy.ledger import Ledger, common_budget
+from fedct_flwr.privacy.ledger import common_budget
 from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.secure_sum.faults import SumRefused
 from fedct_flwr.secure_sum.terms import Shape
@@ -26,7 +25,6 @@ from fedct_flwr.wire.content import STEPS, Instruction, Joint, Query
 from fedct_flwr.wire.sums import GRADIENTS
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
-from tests.hospitals import STUDY
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -64,19 +62,6 @@ def total(hospitals: dict[str, Hospital], question: Instruction) -> SecureSum:
     return summed(hospitals, shape_of(next(iter(hospitals.values())), question))
 
 
-def kept(hospital: Hospital, question: Instruction) -> np.ndarray[Any, Any]:
-    """The silo's part of a sum, as it keeps it."""
-    assert hospital.gate._adding is not None
-    return hospital.gate._adding[1].ready.vector(shape_of(hospital, question))
-
-
-def charges(hospital: Hospital) -> int:
-    with Ledger(hospital.silo.config.state) as ledger:
-        found = ledger.spent(STUDY, DATA_SET)
-    assert found is not None
-    return found.charges
-
-
 def test_a_step_is_charged_to_the_budget_over_all_studies_too(hospitals: dict[str, Hospital]) -> None:
     refused, covered = hospitals["zurich"], hospitals["cleveland"]
     for hospital, epsilon in ((refused, 0.001), (covered, 5.0)):
@@ -94,13 +79,13 @@ def test_a_step_is_charged_to_the_budget_over_all_studies_too(hospitals: dict[st
 def test_a_step_is_the_sum_of_what_silos_drew_and_each_is_charged_once(hospitals: dict[str, Hospital]) -> None:
     question = step(hospitals["zurich"])
     first = {name: hospital.ask(question) for name, hospital in hospitals.items()}
-    drawn = {name: kept(hospital, question) for name, hospital in hospitals.items()}
+    drawn = {name: hospital.kept(shape_of(hospital, question)) for name, hospital in hospitals.items()}
     # Asked again, also in another run: the same bytes, and no other noise.
     assert {name: hospital.ask(question) for name, hospital in hospitals.items()} == first
     assert {name: hospital.ask(question, RUN + 1) for name, hospital in hospitals.items()} == first
     for name, hospital in hospitals.items():
-        np.testing.assert_array_equal(kept(hospital, question), drawn[name])
-        assert charges(hospital) == 1
+        np.testing.assert_array_equal(hospital.kept(shape_of(hospital, question)), drawn[name])
+        assert hospital.charges() == 1
     found = total(hospitals, question)
     np.testing.assert_array_equal(found.total, np.sum(list(drawn.values()), axis=0, dtype=np.uint64))
     with pytest.raises(SumRefused):
@@ -111,28 +96,26 @@ def test_a_step_is_the_sum_of_what_silos_drew_and_each_is_charged_once(hospitals
         assert {line.kind for line in lines if line.event is Event.ADDED} == {"joint"}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"honest": 3}, {"epsilon": 0.5}, {"epsilon": 5.0}, {"steps": 1}, {"records": 1}, {"columns": 13}],
-)
-def test_a_step_of_another_plan_than_the_approved_one_is_refused(
-    hospitals: dict[str, Hospital], changes: dict[str, Any]
-) -> None:
-    weights = step(hospitals["zurich"]).joint
-    assert weights is not None
-    question = step(hospitals["zurich"], **changes, weights=weights.weights)
-    assert hospitals["zurich"].ask(question) is Refusal.POLICY
-    assert hospitals["zurich"].ask(step(hospitals["zurich"], seed=5)) is not Refusal.POLICY
+def test_a_step_of_another_plan_than_the_approved_one_is_refused(hospitals: dict[str, Hospital]) -> None:
+    hospital = hospitals["zurich"]
+    asked = step(hospital).joint
+    assert asked is not None
+    others: list[dict[str, Any]] = [
+        {"honest": 3}, {"epsilon": 0.5}, {"epsilon": 5.0}, {"steps": 1}, {"records": 1}, {"columns": 13},
+    ]  # fmt: skip
+    for changes in others:
+        assert hospital.ask(step(hospital, **changes, weights=asked.weights)) is Refusal.POLICY, changes
+    assert hospital.ask(step(hospital, seed=5)) is not Refusal.POLICY
 
 
 def test_beyond_the_budget_nothing_is_ready_and_nothing_added(hospitals: dict[str, Hospital]) -> None:
     hospital = hospitals["zurich"]
     for number in range(1, STEPS + 1):
         assert isinstance(hospital.ask(step(hospital, number)), bytes)
-    assert charges(hospital) == STEPS
+    assert hospital.charges() == STEPS
     more = step(hospital, 1, seed=1)
     assert hospital.ask(more, RUN + 1) is Refusal.PRIVACY_BUDGET
-    assert charges(hospital) == STEPS
+    assert hospital.charges() == STEPS
     for other in hospitals.values():
         if other is not hospital:
             other.ask(more, RUN + 1)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr import coordinator
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.config.study import StudyConfig
@@ -19,14 +18,11 @@ from fedct_flwr.drawing.counts import GRID
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.labelers import labeler
 from fedct_flwr.learners.build import learner_for
-from fedct_flwr.privacy.budget import DATA_SET
-from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.noisy_sum import _confusion
 from fedct_flwr.silo.own import real_site
 from fedct_flwr.types import ConfigError, Examples
 from tests.hospital.test_drawing import Federation
-from tests.hospitals import STUDY
 from tests.sentences import sentence
 
 EPSILON = 60.0
@@ -43,16 +39,6 @@ class Scoring(Federation):
     def train(self, run: str = "run", *, scores: bool = True, **more: Any) -> RunFolder:
         settings = {"algorithm": "fedct", "num-server-rounds": 1, "report-scores": scores, **more}
         return self.run(run, settings)
-
-    def charged(self) -> list[int]:
-        found = []
-        for hospital in self.silos.values():
-            with Ledger(hospital.silo.config.state) as ledger:
-                spent = ledger.spent(STUDY, DATA_SET)
-            assert spent is not None
-            assert spent.epsilon.upper <= EPSILON
-            found.append(spent.charges)
-        return found
 
 
 def test_scores_are_one_sum_within_its_noise_and_charged(tmp_path: Path) -> None:
@@ -73,10 +59,10 @@ def test_scores_are_one_sum_within_its_noise_and_charged(tmp_path: Path) -> None
         # Next to the labels' charge; and no score travels with a reply.
         assert all(silo["scores"] is None for record in folder.rounds() for silo in record["silos"].values())
         assert len(folder.rounds()) == 1
-        charges = federation.charged()
+        charges = federation.charges(EPSILON)
         assert federation.train(resume=True).read_json("result.json")["scores"] == found
         assert federation.train("without", scores=False).read_json("result.json").get("scores") is None
-        assert [more - before for more, before in zip(federation.charged(), charges, strict=True)] == [0] * 4
+        assert [more - before for more, before in zip(federation.charges(EPSILON), charges, strict=True)] == [0] * 4
 
 
 def test_silos_that_let_no_scores_out_are_named_and_the_run_has_its_labels(tmp_path: Path) -> None:
@@ -88,65 +74,46 @@ def test_silos_that_let_no_scores_out_are_named_and_the_run_has_its_labels(tmp_p
     assert (folder.path / "labels.csv").exists()
 
 
-def test_scores_of_a_study_without_a_promise_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "noisy_scores", lambda *_: pytest.fail("it needs the extra privacy"))
-    with ExitStack() as stack:
-        federation = Scoring.__new__(Scoring)
-        federation.open(tmp_path, stack, ["hard"], {}, {})
-        assert federation.train().read_json("result.json")["status"] == "completed"
-
-
-def test_a_coordinator_without_the_extra_is_told_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ExitStack() as stack:
-        federation = Scoring(tmp_path, stack)
-        monkeypatch.setattr(labeler, "find_spec", lambda name: None)
-        with pytest.raises(ConfigError, match=r"\[scores\] in study.toml needs dp_accounting"):
-            federation.train()
-
-
-def test_records_that_silos_train_with_change_no_count(tmp_path: Path) -> None:
+def test_counts_are_of_test_records_alone_and_none_changes_those_of_others(tmp_path: Path) -> None:
     with ExitStack() as stack:
         hospital = Scoring(tmp_path, stack).silos["cleveland"]
         study = hospital.silo.study
         site = real_site(hospital.silo.config, study)
         labels = np.random.default_rng(0).integers(0, 2, len(study.public)).astype(np.int16)
-        other = replace(site, private=Examples(-site.private.X[::-1], 1 - site.private.y))
-        counts = _confusion(site, study, labels)[1]()
-        np.testing.assert_array_equal(counts, _confusion(other, study, labels)[1]())
-        assert counts.sum() == site.own_test.size * GRID
+
+        def counts(**changes: Any) -> Any:
+            return _confusion(replace(site, **changes), study, labels)[1]()
+
+        trained_otherwise = counts(private=Examples(-site.private.X[::-1], 1 - site.private.y))
+        np.testing.assert_array_equal(counts(), trained_otherwise)
+        assert counts().sum() == site.own_test.size * GRID
         # A patient with several test records counts by the first.
         groups = np.arange(site.own_test.size) // 2
-        twice = replace(site, test_groups=groups)
-        assert _confusion(twice, study, labels)[1]().sum() == len(site.own_test.y[first_of(groups)]) * GRID
-
-
-def test_a_record_that_stops_the_model_changes_no_count_of_others(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        hospital = Scoring(tmp_path, stack).silos["cleveland"]
-        study = hospital.silo.study
-        site = replace(
-            real_site(hospital.silo.config, study), settings=LearnerSettings(name="decision-tree"), test_groups=None
-        )
-        labels = np.random.default_rng(0).integers(0, 2, len(study.public)).astype(np.int16)
+        assert counts(test_groups=groups).sum() == len(site.own_test.y[first_of(groups)]) * GRID
+        # A record with which the model fails, as it is more than a tree takes.
         X, y = site.own_test
-        others = Examples(np.delete(X, 5, axis=0), np.delete(y, 5))
-        expected = _confusion(replace(site, own_test=others), study, labels)[1]()
-        # More than a tree takes.
+        tree = {"settings": LearnerSettings(name="decision-tree"), "test_groups": None}
+        others = counts(own_test=Examples(np.delete(X, 5, axis=0), np.delete(y, 5)), **tree)
         X[5] = 1e200
-        counts = _confusion(site, study, labels)[1]()
-        assert counts.sum() == len(others.y) * GRID
-        np.testing.assert_array_equal(counts, expected)
+        np.testing.assert_array_equal(counts(**tree), others)
+        assert others.sum() == (len(y) - 1) * GRID
 
 
-def test_a_budget_without_the_delta_of_scores_is_refused_before_a_run(tmp_path: Path) -> None:
+def test_a_budget_without_the_delta_or_a_coordinator_without_the_extra_is_refused_before_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ExitStack() as stack:
-        own = Scoring(tmp_path, stack).silos["cleveland"].silo
+        federation = Scoring(tmp_path, stack)
+        own = federation.silos["cleveland"].silo
         less = own.config.model_copy(update={"privacy": own.config.privacy.model_copy(update={"delta": 1e-6})})
         assert "[scores] in study.toml: each record pays" in sentence(ConfigError, check_sums, less, own.study)
         assert own.study.config.scores is not None
         scores = own.study.config.scores.model_copy(update={"epsilon": 30.0})
         much = replace(own.study, config=own.study.config.model_copy(update={"scores": scores}))
         assert "[scores] in study.toml: epsilon 30 is too large" in sentence(ConfigError, check_sums, own.config, much)
+        monkeypatch.setattr(labeler, "find_spec", lambda name: None)
+        with pytest.raises(ConfigError, match=r"\[scores\] in study.toml needs dp_accounting"):
+            federation.train()
 
 
 def test_intervals_hold_what_they_say() -> None:
@@ -166,8 +133,6 @@ def test_intervals_hold_what_they_say() -> None:
         (lambda: study(scores={"records": 300}), "add the silos' keys under [sums.keys]"),
         (lambda: silo(kinds=["hard", "scores"]), "go next to labels under a promise"),
         (lambda: silo(kinds=["hard", "scores"], protection="dp-linear"), "name a test-file under [data]"),
-        (lambda: silo(kinds=["count", "scores"]), "go next to labels under a promise"),
-        (lambda: silo(kinds=["hard"], metrics=True, protection="dp-linear"), "computed from private records without"),
     ],
 )
 def test_a_mistake_is_one_sentence(call: Callable[[], Any], said: str) -> None:

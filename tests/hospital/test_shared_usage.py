@@ -91,18 +91,13 @@ def test_two_studies_share_a_limit_of_labels(study: Callable[..., Silo], folder:
     [({"max_rounds": 2}, "max-rounds"), ({"max_queries": 10}, "max-queries"), ({"max_bytes": 90}, "max-bytes")],
 )
 def test_each_total_has_a_limit_and_the_log_names_it(
-    study: Callable[..., Silo],
-    limits: dict[str, int],
-    field: str,
-    caplog: pytest.LogCaptureFixture,
-    wording: SnapshotAssertion,
+    study: Callable[..., Silo], limits: dict[str, int], field: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, other = study("one", **limits), study("other", **limits)
     answers = [ask(one, 1), ask(other, 1), ask(one, 2), ask(other, 2)]
     assert answers[-1] is Refusal.LIMIT
     assert isinstance(answers[0], bytes)
-    assert f"({field} under [records] in silo.toml)" in caplog.text
-    assert next(record.getMessage() for record in caplog.records if field in record.getMessage()) == wording
+    assert f"({field} under [records] in silo.toml): stop here, or raise it and approve that" in caplog.text
 
 
 def test_where_it_cannot_be_counted_nothing_leaves(
@@ -125,7 +120,7 @@ def test_where_it_cannot_be_counted_nothing_leaves(
     assert str(caught.value) == wording
 
 
-@pytest.mark.parametrize("mounted", ["nothing", "an empty folder", "an old copy", "another folder"])
+@pytest.mark.parametrize("mounted", ["nothing", "an old copy", "another folder"])
 def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
     study: Callable[..., Silo], folder: Path, tmp_path: Path, mounted: str
 ) -> None:
@@ -135,9 +130,7 @@ def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
     assert isinstance(ask(other, 1), bytes)
     assert isinstance(ask(silo, 2), bytes)
     kept = folder.rename(tmp_path / "kept")
-    if mounted == "an empty folder":
-        folder.mkdir()
-    elif mounted == "an old copy":
+    if mounted == "an old copy":
         shutil.copytree(tmp_path / "old", folder)
     elif mounted == "another folder":
         SharedUsage(folder, "a", MANY).charge(Used(90, 900, 90_000))

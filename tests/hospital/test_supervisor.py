@@ -1,7 +1,11 @@
 """The supervisor, with a short program in the SuperNode's place and a coordinator that answers as the test says."""
 
+import json
+import socket
+import ssl
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,9 +13,10 @@ import pytest
 
 from fedct_flwr.flower.supernode import SETTINGS_CODE
 from fedct_flwr.hospital import supervisor
-from fedct_flwr.hospital.link import LinkError, LinkStatus
+from fedct_flwr.hospital.link import NOT_ADMITTED, REMOVED, LinkError, LinkStatus, call
 from fedct_flwr.hospital.supervisor import Supervisor
 from tests.patience import PATIENCE, eventually
+from tests.processes.relay import Relay
 
 LOOK = "import os, sys, time; look = lambda: os.write(int(os.environ['FEDCT_LOOKS']), b'.')"
 LOOKS_ONCE = f"{LOOK}; look(); sys.stdin.read()"
@@ -104,3 +109,45 @@ def test_one_that_the_coordinator_does_not_let_in_is_tried_again_and_told_why(su
     running = supervise("raise SystemExit(1)")
     running.says("Ask whether connection/node.key.pub is registered")
     eventually(lambda: len(running.said) > 2)
+
+
+# --- one call to the coordinator, and what the file says of the link
+
+
+@pytest.mark.parametrize(("fault", "error"), [("drop", "broken"), ("reset", "broken"), ("503", "no-tls")])
+def test_a_call_that_fails_is_named(fault: str, error: str) -> None:
+    with Relay(1) as relay:
+        relay.fail(fault)
+        assert call(relay.address, ssl.create_default_context()).error == error
+
+
+def test_a_proxy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Relay(1) as relay:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{relay.address}")
+        relay.fail("503")
+        assert call("coordinator.example:8443", ssl.create_default_context()).error == "proxy-status-503"
+    assert call("coordinator.example:8443", ssl.create_default_context()).error == LinkError.PROXY
+
+
+def test_a_port_without_a_listener_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert call(f"127.0.0.1:{port}", ssl.create_default_context()).error == LinkError.REFUSED
+
+
+def test_a_status_is_read_as_it_was_written_while_it_is_fresh(tmp_path: Path) -> None:
+    now, path = time.time(), tmp_path / "link.json"
+    assert LinkStatus.read(path) is None
+    LinkStatus(now, now - 120, "status-503").write(path)
+    found = LinkStatus.read(path)
+    assert found == LinkStatus(now, now - 120, "status-503")
+    assert found.sentence.startswith("lost contact with the coordinator 2 min ago; HTTP status 503 comes")
+    silent = LinkStatus(now, now - 120).sentence
+    assert silent == "lost contact with the coordinator 2 min ago; " + REMOVED
+    never = LinkStatus(now, now - 120, connected=False).sentence
+    assert never == "not connected in 2 min; " + NOT_ADMITTED
+    LinkStatus(now - 600, now - 600).write(path)
+    assert LinkStatus.read(path) is None, "its supervisor is gone"
+    for odd in ({"written": now, "heard": now, "error": "\x1b[2J"}, {"written": now}, []):
+        path.write_text(json.dumps(odd))
+        assert LinkStatus.read(path) is None

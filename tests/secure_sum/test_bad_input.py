@@ -133,6 +133,8 @@ def test_a_sum_that_can_overflow_is_refused_on_both_sides() -> None:
     requests = made.coordinator._ask(tight, made.coordinator._dealers)
     assert {fault_of(reply) for reply in made.exchange(requests).values()} == {Fault.OVERFLOW}
     assert paid(made) == [0] * 4
+    with pytest.raises(SumRefused):
+        shape(bits=4, largest=1 << 4)
 
 
 def test_one_subject_is_summed_once_also_in_another_session() -> None:
@@ -160,6 +162,14 @@ def test_two_lists_of_survivors_are_refused() -> None:
     opening = Header(Step.OPEN, made.coordinator._session, 1).encode()
     assert fault_of(made.say("silo-00", opening + everybody.encode())) is Fault.LISTS
     assert fault_of(made.say("silo-00", signed["silo-00"])) is None
+
+
+def test_no_list_is_signed_for_a_sum_that_was_opened() -> None:
+    made = federation(4)
+    sum_securely(made.coordinator, made.exchange, shape())
+    opened = Header.of(made.seen[Step.OPEN, "silo-00"][0])
+    header = Header(Step.SURVIVORS, opened.session, opened.number).encode()
+    assert fault_of(made.say("silo-00", header + bytes([3, 0, 1, 2]))) is Fault.LISTS
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ SETTINGS: dict[str, Any] = {
 SIMULATED: dict[str, Any] = {"partition-id": 0}
 TREE = {"name": "decision-tree"}
 NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 5, "batch-size": 16}
-NETWORK_OF_THE_RUN = {"learner": NETWORK["name"], "local-steps": 5, "batch-size": 16}
 
 
 class Silo:
@@ -99,19 +98,10 @@ def test_a_question_asked_twice_gets_the_same_bytes_without_training(silo: Silo,
 
 def test_a_round_that_was_answered_is_not_answered_again_with_other_targets(silo: Silo) -> None:
     silo.outcome(silo.instruction(number=2))
+    restart()
     assert silo.outcome(silo.instruction(number=2, label=1)) is Refusal.ROUND
     assert silo.outcome(silo.instruction(number=1)) is Refusal.ROUND
     assert isinstance(silo.outcome(silo.instruction(number=3)), np.ndarray)
-
-
-def test_state_on_disk_outlives_the_process_and_keeps_runs_apart(real_node: RealNode) -> None:
-    node = real_node()
-    before = Silo(node)
-    before.outcome(before.instruction(number=2))
-    restart()
-    after, other_run = Silo(node), Silo(node, run_id=2)
-    assert after.outcome(after.instruction(number=1)) is Refusal.ROUND
-    assert isinstance(other_run.outcome(other_run.instruction(number=1)), np.ndarray)
 
 
 @pytest.mark.parametrize("learner", [TREE, NETWORK], ids=["tree", "network"])
@@ -175,15 +165,6 @@ def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(real_node: Re
 
 
 @pytest.mark.parametrize(
-    "content",
-    [RecordDict(), to_record(b"\x00"), to_record(b"noise" * 50), RecordDict({"fedct": ConfigRecord({"payload": 1})})],
-)
-def test_garbage_is_refused_without_an_exception(silo: Silo, content: RecordDict) -> None:
-    payload = silo.ask(content)
-    assert decode_reply(payload, silo.terms, silo.instruction()).outcome is Refusal.MALFORMED
-
-
-@pytest.mark.parametrize(
     ("tables", "reason"),
     [
         ({"learner": {"name": "no-such-learner"}}, Refusal.CONFIG),
@@ -226,13 +207,11 @@ def test_a_full_disk_at_the_silo_costs_the_answer_but_no_exception(real_node: Re
     assert silo.outcome(silo.instruction(number=2)) is Refusal.INTERNAL
 
 
-WEIGHTS = RecordDict({"arrays": ArrayRecord([np.zeros(3)]), "config": ConfigRecord()})
-
-
 def test_a_real_silo_hands_out_no_weights_and_trains_on_none(real_node: RealNode, tmp_path: Path) -> None:
-    silo = Silo(real_node(learner=NETWORK), **NETWORK_OF_THE_RUN)
-    payload = silo.ask(WEIGHTS)
-    assert decode_reply(payload, silo.terms, silo.instruction()).outcome is Refusal.WEIGHTS
+    silo = Silo(real_node(learner=NETWORK), learner=NETWORK["name"])
+    weights = RecordDict({"arrays": ArrayRecord([np.zeros(3)]), "config": ConfigRecord()})
+    for content, reason in ((weights, Refusal.WEIGHTS), (to_record(b"noise" * 50), Refusal.MALFORMED)):
+        assert decode_reply(silo.ask(content), silo.terms, silo.instruction()).outcome is reason
     assert len(silo.context.state) == 0
     assert list((tmp_path / "cleveland" / "state").iterdir()) == []
 
@@ -265,54 +244,42 @@ def test_a_real_silo_answers_nobody_but_its_agent(
 # --- answers
 
 
-@pytest.mark.parametrize("wanted", [False, True, "true", 1, None])
-@pytest.mark.parametrize("allowed", [False, True])
-def test_scores_need_the_policy_and_the_run(real_node: RealNode, allowed: bool, wanted: Any) -> None:
-    silo = Silo(real_node(policy={"metrics": allowed}), **{"report-scores": wanted})
-    assert (silo.reply(silo.instruction()).scores is not None) is (allowed and wanted is True)
-
-
-def test_a_kept_answer_has_scores_only_where_this_run_may_have_them(real_node: RealNode) -> None:
+def test_an_answer_new_or_kept_has_scores_only_where_policy_and_run_want_them(real_node: RealNode) -> None:
     node, outcomes = real_node(policy={"metrics": True}), []
-    for run_id, (allowed, wanted) in enumerate([(True, True), (True, False), (True, True), (False, True)]):
+    runs: list[tuple[bool, Any]] = [(True, True), (True, False), (True, True), (False, True)]
+    for run_id, (allowed, wanted) in enumerate([*runs, (True, "true"), (True, 1), (True, None)]):
         real_node(policy={"metrics": allowed})
         silo = Silo(node, run_id=run_id, **{"report-scores": wanted})
         outcome, scores = (reply := silo.reply(silo.instruction())).outcome, reply.scores
         outcomes.append(outcome)
-        assert (scores is not None) is (allowed and wanted)
+        assert (scores is not None) is (allowed and wanted is True)
     assert all(np.array_equal(outcome, outcomes[0]) for outcome in outcomes)
 
 
-def test_scores_do_not_tell_how_many_patients_opted_out(real_node: RealNode) -> None:
-    tables = {"data": {"tables": {"group": "id"}}, "policy": {"metrics": True}}
-    node = real_node(**tables)
+def opted_out(real_node: RealNode, patients: int, **tables: Any) -> dict[str, Any]:
+    """The node of a silo whose records are numbered, and so many of whose first patients have opted out."""
+    node = real_node(**tables, data={"tables": {"group": "id"}}, records={"opt-out": "ids.csv"})
     folder = Path(node["silo-file"]).parent
-    records, tests = (pd.read_csv(folder / name) for name in ("data.csv", "test.csv"))
+    for name in ("data.csv", "test.csv"):
+        table = pd.read_csv(folder / name)
+        table.assign(id=range(len(table))).to_csv(folder / name, index=False)
+    (folder / "ids.csv").write_text("\n".join(["id", *map(str, range(patients)), ""]), "utf-8")
+    return node
 
-    replies = []
-    for opted_out in ([], [0]):
-        real_node(**tables, records={"opt-out": "ids.csv"})
-        for name, table in (("data.csv", records), ("test.csv", tests)):
-            table.assign(id=range(len(table))).to_csv(folder / name, index=False)
-        (folder / "ids.csv").write_text("\n".join(["id", *map(str, opted_out), ""]), "utf-8")
-        replies.append(Silo(node, **{"report-scores": True}).reply(Silo(node).instruction()))
-    for reply in replies:
-        assert reply.scores is not None
-        assert all(score == round(score, 2) for score in reply.scores)
+
+def test_scores_do_not_tell_how_many_patients_opted_out(real_node: RealNode) -> None:
+    for patients in (0, 1):
+        silo = Silo(opted_out(real_node, patients, policy={"metrics": True}), **{"report-scores": True})
+        scores = silo.reply(silo.instruction()).scores
+        assert scores is not None
+        assert all(score == round(score, 2) for score in scores)
 
 
 @pytest.mark.parametrize("privacy", [{}, {"protection": "randomized-response", "epsilon": 400.0, "rounds": 1}])
 def test_after_an_opt_out_only_a_paid_answer_leaves_again(real_node: RealNode, privacy: dict[str, Any]) -> None:
-    tables = {"data": {"tables": {"group": "id"}}, "privacy": privacy, "records": {"opt-out": "ids.csv"}}
     answers = []
-    for run_id, opted_out in enumerate((0, 0, 150)):
-        node = real_node(**tables)
-        folder = Path(node["silo-file"]).parent
-        for name in ("data.csv", "test.csv"):
-            table = pd.read_csv(folder / name)
-            table.assign(id=range(len(table))).to_csv(folder / name, index=False)
-        (folder / "ids.csv").write_text("\n".join(["id", *map(str, range(opted_out)), ""]), "utf-8")
-        silo = Silo(node, run_id)
+    for run_id, patients in enumerate((0, 0, 150)):
+        silo = Silo(opted_out(real_node, patients, privacy=privacy), run_id)
         answers.append(silo.ask(to_record(encode_instruction(silo.instruction(), silo.terms))))
     assert answers[0] == answers[1]
     assert (answers[0] == answers[2]) is bool(privacy)

@@ -123,31 +123,28 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_a_resumed_run_goes_on_with_it_and_another_run_does_not(path: Path) -> None:
-    other = SUBJECT._replace(run_id=8)
-    assert read_decision(path, other, 3, resumed=False) is None
-    assert read_decision(path, other, 3, resumed=True) is not None
-    assert read_decision(path, other, 1, resumed=True) is None
+OTHERS: dict[str, tuple[dict[str, Any], int, bool]] = {
+    "another run": ({"run_id": 8}, 3, False),
+    "an earlier round": ({"run_id": 8}, 1, True),
+    "another model": ({"model_digest": bytes([1] * 32)}, 3, True),
+    "another public set": ({"public_fingerprint": bytes([1] * 32)}, 3, True),
+    "another label": ({"private": Examples(np.zeros((3, 1)), np.int16([0, 1, 0]))}, 3, True),
+    "fewer records": ({"private": Examples(np.zeros((2, 1)), np.int16([0, 1]))}, 3, True),
+}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"model_digest": bytes([1] * 32)},
-        {"public_fingerprint": bytes([1] * 32)},
-        {"private": Examples(np.zeros((3, 1)), np.int16([0, 1, 0]))},
-        {"private": Examples(np.zeros((2, 1)), np.int16([0, 1]))},
-    ],
-)
-def test_it_is_of_one_model_one_public_set_and_the_same_records(path: Path, other: dict[str, Any]) -> None:
-    for resumed in (False, True):
-        assert read_decision(path, SUBJECT._replace(**other), 3, resumed=resumed) is None
+@pytest.mark.parametrize(("other", "number", "resumed"), OTHERS.values(), ids=OTHERS)
+def test_it_is_of_one_run_one_model_one_public_set_and_the_same_records(
+    path: Path, other: dict[str, Any], number: int, resumed: bool
+) -> None:
+    assert read_decision(path, SUBJECT._replace(run_id=8), 3, resumed=True) is not None
+    assert read_decision(path, SUBJECT._replace(**other), number, resumed=resumed) is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"round": 1}', "\x00"])
-def test_a_damaged_file_is_no_decision(path: Path, text: str) -> None:
-    path.write_text(text)
-    assert read_decision(path, SUBJECT, 3, resumed=False) is None
+def test_a_damaged_file_is_no_decision(path: Path) -> None:
+    for text in ("", "[]", "{}", '{"round": 1}', "\x00"):
+        path.write_text(text)
+        assert read_decision(path, SUBJECT, 3, resumed=False) is None
     path.unlink()
     assert read_decision(path, SUBJECT, 3, resumed=False) is None
 

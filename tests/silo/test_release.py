@@ -14,18 +14,17 @@ import pytest
 from dp_accounting import DpEvent, NoOpDpEvent
 from flwr.app import Context, RecordDict
 
-from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.silo import release
-from fedct_flwr.silo.release import STATE, approve_budget
+from fedct_flwr.silo.release import STATE
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.types import HardLabels, Refusal
 from fedct_flwr.wire.content import Instruction, Query
-from tests.hospitals import STUDY, restart
+from tests.hospitals import restart
 from tests.silo.real import RUN, TERMS, RealSilo, answered
 
 pytestmark = pytest.mark.usefixtures("without_gate")
@@ -149,6 +148,9 @@ def test_nothing_is_learned_when_the_budget_is_used_up_as_no_answer_leaves(silo:
     model = silo.state / "model-heart-disease.skops"
     before = model.read_bytes()
     assert silo.ask(3, label=1) is Refusal.PRIVACY_BUDGET
+    # Nor by a budget that was raised and not approved.
+    silo.protect(epsilon=2.0)
+    assert silo.ask(3, label=1) is Refusal.LEDGER
     assert model.read_bytes() == before
 
 
@@ -162,27 +164,6 @@ def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_label
     (silo.state / "ledger.mark").unlink()
     silo.ask(3)
     assert silo.charges == 1
-
-
-def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.labelers.labeler_for", lambda *_: Drawing(free_after=1))
-    restart()
-    assert len({silo.ask(number) for number in range(1, 9)}) == 1
-    assert silo.charges == 1
-
-
-def test_a_budget_raised_after_use_needs_a_new_approval(silo: Silo, caplog: pytest.LogCaptureFixture) -> None:
-    before = [silo.ask(number) for number in (1, 2)]
-    silo.protect(epsilon=2.0)
-    assert silo.ask(3) is Refusal.LEDGER
-    config = SiloConfig.read_toml(silo.folder / "silo.toml")
-    approve_budget(config, STUDY, bytes(32))
-    after = [silo.ask(number) for number in (3, 4, 5)]
-    assert all(isinstance(answer, bytes) for answer in after)
-    # What was spent stays spent: five of 0.4 are 2.
-    assert silo.ask(6) is Refusal.PRIVACY_BUDGET
-    silo.protect(epsilon=1.0)
-    assert [silo.ask(number, run=2) for number in (1, 2)] == before
 
 
 # --- killed

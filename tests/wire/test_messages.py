@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import given
-from hypothesis import strategies as st
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from fedct_flwr.types import Refusal, Refused
 from fedct_flwr.wire import labels_pb2
@@ -17,14 +15,10 @@ from fedct_flwr.wire.messages import from_record, to_record
 PAYLOAD = b"\x08\x01"
 
 
-@given(st.binary())
-def test_round_trip(payload: bytes):
-    assert from_record(to_record(payload)) == payload
-
-
 def test_nothing_but_the_payload_is_sent():
     content = to_record(PAYLOAD)
     assert {name: dict(record) for name, record in content.items()} == {"fedct": {"payload": PAYLOAD}}
+    assert from_record(content) == PAYLOAD
 
 
 @pytest.mark.parametrize(
@@ -36,17 +30,12 @@ def test_nothing_but_the_payload_is_sent():
         RecordDict({"fedct": ConfigRecord({"other": PAYLOAD})}),
         RecordDict({"fedct": ConfigRecord({"payload": PAYLOAD, "note": "patient 12"})}),
         RecordDict({"fedct": ConfigRecord({"payload": PAYLOAD}), "model": ArrayRecord([np.zeros(2)])}),
-        RecordDict({"fedct": ConfigRecord({"payload": PAYLOAD}), "metrics": MetricRecord({"loss": 0.5})}),
-        RecordDict({"fedct": ConfigRecord({"payload": PAYLOAD}), "more": ConfigRecord()}),
         RecordDict({"fedct": ConfigRecord({"payload": "text"})}),
         RecordDict({"fedct": ConfigRecord({"payload": [PAYLOAD]})}),
-        RecordDict({"fedct": ConfigRecord({"payload": 1})}),
-        RecordDict({"fedct": MetricRecord({"payload": 1})}),
         RecordDict({"fedct": ArrayRecord({"payload": Array(np.zeros(2))})}),
     ],
-    ids=["empty", "no-field", "other-record", "other-field", "second-field", "arrays-too", "metrics-too",
-         "second-record", "text", "list", "number", "metrics", "arrays"],
-)  # fmt: skip
+    ids=["empty", "no-field", "other-record", "other-field", "second-field", "second-record", "text", "list", "arrays"],
+)
 def test_anything_else_is_refused(content: RecordDict):
     with pytest.raises(Refused) as refused:
         from_record(content)
@@ -60,13 +49,6 @@ def test_covers_every_reason_of_the_protocol():
     on_the_wire = dict(labels_pb2.Refusal.items())
     assert on_the_wire.pop("REFUSAL_UNSPECIFIED") == 0
     assert {f"REFUSAL_{reason.name}": reason.number for reason in Refusal} == on_the_wire
-
-
-@pytest.mark.parametrize("number", [labels_pb2.REFUSAL_UNSPECIFIED, 99, -1, 2**31 - 1])
-def test_a_number_without_reason_is_malformed(number: int):
-    with pytest.raises(Refused) as refused:
-        Refusal.from_number(number)
-    assert refused.value.reason is Refusal.MALFORMED
 
 
 ROOT = Path(__file__).parents[2]
