@@ -163,11 +163,6 @@ class Spending:
         """Whether no more was spent than may be."""
         return self.epsilon <= self.budget * (1 + 1e-9)
 
-    @property
-    def left(self) -> float:
-        """Epsilon that may yet be spent."""
-        return max(0.0, self.budget - self.epsilon)
-
     def to_result(self) -> dict[str, Any]:
         """Facts on noise on votes for ``privacy`` in ``result.json``. Raises ValueError without such noise."""
         if self.noise is None:
