@@ -22,7 +22,6 @@ from fedct_flwr import (
     DataWarning,
     FedCT,
     LearnerError,
-    PrivacyWarning,
     Qualified,
     Run,
     RunError,
@@ -213,17 +212,10 @@ def test_each_silo_has_a_learner_of_its_own() -> None:
     assert "DecisionTree" in repr(done.models["ghent"])
 
 
-def test_a_protection_is_a_setting_and_its_weakness_a_warning() -> None:
-    with pytest.warns(PrivacyWarning, match="delta is 0.5"):
-        done = run_frames(protection="randomized-response", epsilon=50.0, delta=0.5)
-    assert (done.path / "privacy" / "essen").is_dir()
-
-
 # --- what goes wrong
 
 
 WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "a setting": ({"quorumm": 1}, ConfigError, "did you mean 'quorum'"),
     "one given twice": ({"quorum": 0.5, "algorithm": FedCT(Qualified())}, ConfigError, "quorum is set twice"),
     "an engine": ({"engine": "floower"}, ConfigError, "did you mean 'flower'"),
     "no label": ({"label": ""}, ConfigError, "label is missing"),

@@ -94,17 +94,16 @@ def test_groups_are_names_and_no_numbers(
     assert [(group["group"], group["n"]) for group in document["groups"]][1:] == [(name, 100) for name in names]
 
 
-@pytest.mark.parametrize(
-    ("changed", "more", "code"),
-    [
-        ({"label": "ill"}, (), DataError),
-        ({"label": "sick"}, (), DataError),
-        ({"label": np.where(patients().label == "ill", "well", "ill")}, (), DataError),
-        ({}, ("--label", "outcome"), DataError),
-        ({}, ("--output", "other.onnx"), ConfigError),
-    ],
-    ids=["one class", "no class", "reversed", "no such column", "another kind"],
-)
+WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...], type[Exception]]] = {
+    "one class": ({"label": "ill"}, (), DataError),
+    "no class": ({"label": "sick"}, (), DataError),
+    "reversed": ({"label": np.where(patients().label == "ill", "well", "ill")}, (), DataError),
+    "no such column": ({}, ("--label", "outcome"), DataError),
+    "another kind": ({}, ("--output", "other.onnx"), ConfigError),
+}
+
+
+@pytest.mark.parametrize(("changed", "more", "code"), WRONG.values(), ids=WRONG)
 def test_what_cannot_calibrate_is_one_sentence(
     fedct: Fedct, model: Path, tmp_path: Path, changed: dict[str, Any], more: tuple[str, ...], code: Any
 ) -> None:
@@ -146,9 +145,3 @@ def test_a_forged_description_is_refused(model: Path, chances: object) -> None:
     said = load_model(model).description.model_dump(by_alias=True)
     with pytest.raises(ConfigError, match="chances"):
         ModelDescription.read({**said, "chances": chances}, "a test")
-
-
-def test_a_description_of_before_there_were_chances_is_read(model: Path) -> None:
-    said = load_model(model).description.model_dump(by_alias=True)
-    assert said.pop("chances") == "ranks, not chances"
-    assert ModelDescription.read(said, "a test").recalibration is None

@@ -1,25 +1,32 @@
-"""``fedct predict`` and ``fedct export``: a model on new records, far from the run."""
+"""``fedct predict``, ``fedct silo predict`` and ``fedct export``: a model on new records, far from the run."""
 
 import csv
 import io
 import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pytest
 
+from fedct_flwr import simulate
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.schema import Column, Schema, quantiles
 from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model
-from fedct_flwr.types import DataError
+from fedct_flwr.silo.own import model_of, real_site
+from fedct_flwr.simulation.run import Run
+from fedct_flwr.types import ConfigError, DataError, RunError
 from tests.cli.model_process import read_here
-from tests.cli.silos import Fedct
+from tests.cli.silos import Fedct, Kit
 
 SCHEMA = Schema(("well", "ill"), (Column("age"), Column("sex", ("f", "m"))))
 RECORDS = 'patient,sex,age,note\n007,f,30,\n008,m,,NA\n009,x,70,"a, b"\n'
@@ -66,15 +73,6 @@ def test_a_column_in_another_spelling_is_named(fedct: Fedct, model: Path, record
     assert "patient" not in said
 
 
-def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, model: Path, records: Path) -> None:
-    outcome = fedct("predict", records, "--model", model)
-    assert outcome.code == 0
-    said, given = rows(outcome.out), rows(RECORDS)
-    assert said[0] == [*given[0], "predicted", "probability well", "probability ill"]
-    assert [row[:4] for row in said[1:]] == given[1:]
-    assert [row[4:] for row in (said[1], said[3])] == [["well", "1", "0"], ["ill", "0", "1"]]
-
-
 def test_columns_of_others_come_out_to_the_letter_in_json_and_from_excel_too(
     fedct: Fedct, model: Path, records: Path, tmp_path: Path
 ) -> None:
@@ -86,38 +84,29 @@ def test_columns_of_others_come_out_to_the_letter_in_json_and_from_excel_too(
     for row in rows(RECORDS):
         book.active.append([int(cell) if cell in ("30", "70") else cell for cell in row])
     book.save(tmp_path / "new.xlsx")
-    outcome = fedct("predict", tmp_path / "new.xlsx", "--model", model)
-    assert [row[:4] for row in rows(outcome.out)] == rows(RECORDS)
+    head, *said = rows(fedct("predict", tmp_path / "new.xlsx", "--model", model).out)
+    assert head[4:] == ["predicted", "probability well", "probability ill"]
+    assert [row[:4] for row in (head, *said)] == rows(RECORDS)
+    assert [row[4:] for row in (said[0], said[2])] == [["well", "1", "0"], ["ill", "0", "1"]]
 
 
 SOUND = np.random.default_rng(1).integers(20, 80, 60)
 
 
-@pytest.mark.parametrize(
-    ("ages", "code"),
-    [
-        (SOUND, ""),
-        (SOUND[:1], ""),
-        ([""] * 60, "column-missing:age"),
-        ([""], ""),
-        (SOUND * 12, "other-scale:age"),
-        (SOUND / 12, "other-scale:age"),
-        (np.where(np.arange(60) % 9 == 0, -999, SOUND), "missing-as-number:age"),
-        (np.array([-999]), "far-number:age"),
-        (SOUND[:3] * 12, "far-number:age"),
-    ],
-    ids=[
-        "sound",
-        "one",
-        "empty",
-        "one without",
-        "months",
-        "decades",
-        "placeholders",
-        "a placeholder",
-        "three in months",
-    ],
-)
+AGES: dict[str, tuple[Any, str]] = {
+    "sound": (SOUND, ""),
+    "one": (SOUND[:1], ""),
+    "empty": ([""] * 60, "column-missing:age"),
+    "one without": ([""], ""),
+    "months": (SOUND * 12, "other-scale:age"),
+    "decades": (SOUND / 12, "other-scale:age"),
+    "placeholders": (np.where(np.arange(60) % 9 == 0, -999, SOUND), "missing-as-number:age"),
+    "a placeholder": (np.array([-999]), "far-number:age"),
+    "three in months": (SOUND[:3] * 12, "far-number:age"),
+}
+
+
+@pytest.mark.parametrize(("ages", "code"), AGES.values(), ids=AGES)
 def test_numbers_apart_from_what_the_model_has_learned_from_are_said(
     fedct: Fedct, model: Path, tmp_path: Path, ages: Any, code: str
 ) -> None:
@@ -201,3 +190,108 @@ def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert session.run(["label"], {"features": X})[0].tolist() == load_model(model).predict(X).tolist()
     assert "exists" in fedct("export", "--model", model, "--output", tmp_path / "m.onnx").sentence
+
+
+# --- with what a run folder holds
+
+
+def patients(n: int, seed: int, classes: Sequence[Any] = ("well", "ill")) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age, sex = rng.normal(60, 15, n), rng.choice(["f", "m"], n)
+    place = np.digitize(age + 10 * (sex == "m") + rng.normal(0, 5, n), np.linspace(50, 80, len(classes) + 1)[1:-1])
+    return pd.DataFrame({"age": age, "sex": sex, "label": np.array(classes)[place]})
+
+
+def run_of(path: Path, classes: Sequence[Any] = ("well", "ill"), **settings: Any) -> Run:
+    silos = {name: patients(80, seed, classes) for seed, name in enumerate(("essen", "bonn"))}
+    settings = {"learner": "decision-tree", "rounds": 2, **settings}
+    return simulate(
+        silos, patients(60, 9).drop(columns="label"), label="label", run_dir=path, progress=False, **settings
+    )
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    path = tmp_path / "more.csv"
+    patients(25, 77).drop(columns="label").assign(note="a").to_csv(path, index=False)
+    return path
+
+
+def test_a_silos_model_reads_records_without_the_runs_data(fedct: Fedct, tmp_path: Path, more: Path) -> None:
+    run = run_of(tmp_path / "run")
+    frame = pd.read_csv(more)
+    wanted = run.models["bonn"].predict(frame[["age", "sex"]]).tolist()
+    chances = run.models["bonn"].predict_proba(frame[["age", "sex"]])[:, 1]
+    folder = shutil.move(tmp_path / "run", tmp_path / "elsewhere")
+    for how in (
+        (folder, more, "--silo", "bonn"),
+        (more, "--model", folder, "--silo", "bonn"),
+        (more, "--model", folder / "models" / "bonn.skops"),
+    ):
+        outcome = fedct("predict", *how)
+        assert outcome.code == 0, outcome
+        table = pd.read_csv(io.StringIO(outcome.out))
+        assert table["predicted"].tolist() == wanted
+    np.testing.assert_allclose(table["probability well"], chances, rtol=1e-5)
+    assert table["note"][0] == "a"
+
+
+def test_what_is_not_there_is_said(fedct: Fedct, tmp_path: Path, more: Path) -> None:
+    run = run_of(tmp_path / "run")
+    model = run.path / "models" / "bonn.skops"
+    for arguments, error, said in (
+        ((run.path, more), DataError, "--silo"),
+        ((run.path, more, "--silo", "bon"), ConfigError, "'bonn'"),
+        ((tmp_path, more, "--silo", "bonn"), RunError, ""),
+        ((tmp_path / "no", more), ConfigError, ""),
+        ((more,), ConfigError, ""),
+        ((run.path, more, "--model", run.path), ConfigError, ""),
+        ((run.path, more, more), ConfigError, ""),
+        ((more, "--model", model, "--silo", "bonn"), ConfigError, ""),
+    ):
+        outcome = fedct("predict", *arguments)
+        assert (outcome.code, said in outcome.sentence) == (error.exit_code, True), arguments
+    unkept = run_of(tmp_path / "unkept", save_models=False)
+    outcome = fedct("predict", unkept.path, more, "--silo", "bonn")
+    assert outcome.code == DataError.exit_code
+    assert "learner 'decision-tree', " in outcome.sentence
+    assert "save-models" in outcome.sentence
+
+
+# --- a silo's own model
+
+
+@pytest.mark.parametrize("with_label", [True, False])
+def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path: Path, with_label: bool) -> None:
+    site = real_site(kit.config, kit.study)
+    path = model_of(kit.config, site)
+    assert path is not None
+    assert isinstance(site.learner, Saveable)
+    site.learner.fit(*site.private).save(path)
+    labels = site.learner.load(path).predict(kit.study.test.X)
+    with (kit.folder / "study" / "test.csv").open(newline="") as file:
+        rows = [row if with_label else row[:-1] for row in csv.reader(file)]
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    outcome = fedct("silo", "predict", tmp_path / "new.csv", kit.folder)
+    assert (outcome.code, outcome.err.count("\n")) == (0, 1)
+    assert "ranks, not chances" in outcome.err
+    said = list(csv.reader(outcome.out.splitlines()))
+    classes = (kit.study.schema.classes[label] for label in labels)
+    assert said[0][:2] == ["record", "class"]
+    assert [row[:2] for row in said[1:]] == [[str(number), name] for number, name in enumerate(classes, start=1)]
+    assert all(float(row[2]) + float(row[3]) == pytest.approx(1, abs=1e-5) for row in said[1:])
+    # In the silo's own form, as its records are.
+    own = pd.read_csv(tmp_path / "new.csv").astype(str)
+    own.loc[0, "age"] = "?"
+    own.to_csv(tmp_path / "own.csv", index=False)
+    assert 'set missing = ["?"] in silo.toml' in fedct("silo", "predict", tmp_path / "own.csv", kit.folder).sentence
+    with (kit.folder / "silo.toml").open("a") as file:
+        file.write('\n[data.tables]\nmissing = ["?"]\n')
+    outcome = fedct("silo", "predict", tmp_path / "own.csv", kit.folder)
+    assert (outcome.code, outcome.out.count("\n")) == (0, len(said))
+    months = pd.read_csv(tmp_path / "new.csv").assign(age=lambda table: 12 * table.age)
+    months.to_csv(tmp_path / "months.csv", index=False)
+    outcome = fedct("silo", "predict", tmp_path / "months.csv", kit.folder)
+    assert outcome.code == 0
+    assert "column 'age' in the new records lies apart from what the model has learned from" in outcome.err

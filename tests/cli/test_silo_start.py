@@ -10,22 +10,17 @@ from contextlib import contextmanager
 import pytest
 
 from fedct_flwr.cli.silo.connect import supernode_command
-from fedct_flwr.hospital.approval import revoke
+from fedct_flwr.hospital.approval import withdraw
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit
 from tests.patience import PATIENCE, eventually
 
 
-def revoke_it(kit: Kit) -> None:
-    with kit.log() as log:
-        revoke(log)
-
-
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (revoke_it, "revoked, so nothing leaves"),
+        (lambda kit: withdraw(kit.state), "revoked, so nothing leaves"),
         (lambda kit: kit.edit("max-rounds = 100", "max-rounds = 200"), "have changed"),
         (lambda kit: kit.edit("epsilon = 1.0", "epsilon = 0.1"), "epsilon has no effect"),
     ],

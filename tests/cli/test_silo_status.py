@@ -115,14 +115,12 @@ STATES: dict[str, tuple[Callable[[Kit], object], str, int]] = {
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_status_is_true_in_every_state(fedct: Fedct, kit: Kit, state: str) -> None:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-    write_agent(kit)
+def test_the_status_is_true_in_every_state(fedct: Fedct, approved_kit: Kit, state: str) -> None:
+    write_agent(approved_kit)
     change, sentence, code = STATES[state]
-    change(kit)
-    assert sentence in words(fedct("silo", "status", kit.folder).out)
-    assert fedct("silo", "status", kit.folder, "--healthy").code == code
+    change(approved_kit)
+    assert sentence in words(fedct("silo", "status", approved_kit.folder).out)
+    assert fedct("silo", "status", approved_kit.folder, "--healthy").code == code
     assert f"| {state} |" in (ROOT / "docs" / "operations.md").read_text("utf-8")
 
 
@@ -155,13 +153,13 @@ def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
         pytest.param({"seen": time.time() + 3600}, True, 1, id="stands still, and the clock set back"),
     ],
 )
-def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], alive: bool, code: int) -> None:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-    write_agent(kit, **agent)
-    outcome = fedct("silo", "status", kit.folder, "--healthy")
+def test_whether_the_agent_lives(
+    fedct: Fedct, approved_kit: Kit, agent: dict[str, Any], alive: bool, code: int
+) -> None:
+    write_agent(approved_kit, **agent)
+    outcome = fedct("silo", "status", approved_kit.folder, "--healthy")
     assert (outcome.code, outcome.out, outcome.err) == (code, "", "")
-    assert said(fedct, kit)["agent"]["alive"] is alive
+    assert said(fedct, approved_kit)["agent"]["alive"] is alive
 
 
 def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Kit) -> None:

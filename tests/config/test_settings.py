@@ -60,16 +60,6 @@ def test_a_missing_file_is_named(tmp_path: Path, wording: SnapshotAssertion) -> 
     assert message(tmp_path / "settings.toml") == wording
 
 
-def test_an_unknown_key_in_a_table_names_the_table_and_the_nearest_key_there(tmp_path: Path) -> None:
-    path = write(tmp_path, 'name = "a"\n[inner-table]\nnum-round = 3\n')
-    assert message(path) == f"unknown key 'num-round' in [inner-table] in {path}: did you mean 'num-rounds'?"
-
-
-def test_a_value_out_of_range_is_named_with_its_table(tmp_path: Path) -> None:
-    path = write(tmp_path, 'name = "a"\n[inner-table]\nnum-rounds = 0\n')
-    assert message(path).startswith(f"inner-table.num-rounds = 0 in {path}: ")
-
-
 # --- TOML that is too large or too deep
 
 

@@ -1,7 +1,5 @@
-"""What each container may do, whom it can reach, and what the outside sees of the coordinator."""
+"""What each container may do, and whom it can reach. What the outside sees is in tests/attacks/test_control_api.py."""
 
-import http.client
-import ssl
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -72,23 +70,6 @@ def test_nothing_can_be_written_but_what_is_meant_to_be(service: str, deployed: 
     places = "/ /usr /etc /app /app/certificates /app/silo /app/silo/study /app/silo/keys /app/silo/connection"
     script = f"for place in {places}; do touch $place/x 2>/dev/null && echo $place; done; true"
     assert deployed.execute(service, "sh", "-c", script).stdout == ""
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_a_container_has_limits_and_comes_back(service: str, deployed: Federation) -> None:
-    settings = deployed.container(service)["HostConfig"]
-    assert settings["ReadonlyRootfs"]
-    assert not settings["Privileged"]
-    assert settings["Memory"] > 0
-    assert settings["PidsLimit"] > 0
-    assert settings["RestartPolicy"]["Name"] == "unless-stopped"
-    assert set(settings["LogConfig"]["Config"]) == {"max-size", "max-file"}
-
-
-def test_only_the_gateway_has_a_port_on_this_machine(deployed: Federation) -> None:
-    published = {service: deployed.container(service)["HostConfig"]["PortBindings"] for service in SERVICES}
-    assert published.pop("gateway") == {"8443/tcp": [{"HostIp": "", "HostPort": str(deployed.port)}]}
-    assert not any(published.values())
 
 
 @pytest.fixture(scope="module")
@@ -163,49 +144,3 @@ def test_nobody_has_the_key_of_an_authority(deployed: Federation, name: str) -> 
 
 def test_code_of_a_run_finds_no_key(deployed: Federation) -> None:
     assert deployed.execute("superexec", "find", "/app", "-name", "*.key").stdout == ""
-
-
-@pytest.fixture(scope="module")
-def authority(deployed: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The coordinator's certificate, as it hands it out to silos, with a silo's certificate and key next to it."""
-    folder = tmp_path_factory.mktemp("outside")
-    for name in ("ca.crt", "client.crt", "client.key"):
-        (folder / name).write_text(deployed.execute(SUPERNODES[0], "cat", f"/app/certificates/{name}").stdout)
-    return folder / "ca.crt"
-
-
-def ask(deployed: Federation, authority: Path, path: str, method: str = "POST", *, certificate: bool = True) -> int:
-    """The status with which the outside is answered, with a silo's certificate."""
-    context = ssl.create_default_context(cafile=str(authority))
-    if certificate:
-        context.load_cert_chain(authority.with_name("client.crt"), authority.with_name("client.key"))
-    connection = http.client.HTTPSConnection("localhost", deployed.port, context=context, timeout=30)
-    try:
-        connection.putrequest(method, path)
-        connection.putheader("Content-Length", "0")
-        connection.putheader("Content-Type", "application/protobuf")
-        connection.endheaders()
-        return connection.getresponse().status
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/v1/control/start-run",
-        "/v1/runtime/acquire-task",
-        "/v1/fleet/%2e%2e/control/list-runs",
-        "https://superlink:8000/v1/control/list-runs",
-    ],
-)
-def test_the_outside_gets_403(path: str, deployed: Federation, authority: Path) -> None:
-    assert ask(deployed, authority, path) == 403
-
-
-def test_the_fleet_api_can_be_reached_and_wants_a_registered_key(deployed: Federation, authority: Path) -> None:
-    # What answers is the SuperLink, and only to nodes that it knows.
-    assert ask(deployed, authority, "/v1/fleet/pull-messages") == 401
-    assert ask(deployed, authority, "/v1/fleet/pull-messages", "GET") == 403
-    assert ask(deployed, authority, "/v1/fleet/pull-messages", certificate=False) == 400

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -42,25 +41,6 @@ def test_an_agent_killed_while_it_trains(fragile: Federation) -> None:
     assert code == 0, printed
     assert len(rounds_in(printed)) == 4
     assert min(rounds_in(printed)) >= 3
-
-
-def test_a_supernode_killed(fragile: Federation) -> None:
-    code, printed = fragile.train(*RUN, during=lambda: fragile.kill("supernode-zurich"))
-    assert code == 0, printed
-    assert len(rounds_in(printed)) == 4
-    assert min(rounds_in(printed)) >= 3
-
-
-def test_the_superlink_killed(fragile: Federation) -> None:
-    """The run goes on by itself, or ends with one sentence and goes on with --resume."""
-    code, printed = fragile.train(*RUN, during=lambda: fragile.kill("superlink"))
-    if code:
-        fragile.wait_healthy()
-        folder = re.search(r"run folder: (\S+)", printed)
-        assert folder, printed
-        code, printed = fragile.train("--resume", folder[1])
-    assert code == 0, printed
-    assert rounds_in(printed)
 
 
 def test_the_superexec_started_again(fragile: Federation) -> None:
@@ -146,13 +126,3 @@ def test_afterwards_all_take_part_again(prepared: Federation) -> None:
 @pytest.mark.parametrize("silo", SILOS)
 def test_the_log_proves_all_that_left(silo: str, prepared: Federation) -> None:
     assert "is intact" in prepared.execute(f"agent-{silo}", "fedct", "silo", "verify").stdout
-
-
-@pytest.mark.parametrize("silo", SILOS)
-def test_no_round_was_answered_twice_with_different_labels(silo: str, prepared: Federation) -> None:
-    answers = defaultdict(set)
-    for entry in prepared.egress(silo):
-        if entry["event"] == "released":
-            answers[entry["run"], entry["round"]].add(entry["payload"])
-    assert answers
-    assert {len(payloads) for payloads in answers.values()} == {1}

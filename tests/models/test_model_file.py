@@ -211,12 +211,7 @@ def test_a_label_that_is_no_class_of_the_study_is_refused(tmp_path: Path) -> Non
 
 
 class TestNetworks:
-    SAID: ClassVar[dict[str, Any]] = {
-        "learner": "mlp",
-        "params": {"width": 8},
-        "shape": (784,),
-        "columns": (),
-    }
+    SAID: ClassVar[dict[str, Any]] = {"learner": "mlp", "params": {"width": 8}, "shape": (784,), "columns": ()}
 
     def learner(self) -> tuple[Learner, Any]:
         pytest.importorskip("torch")
