@@ -27,32 +27,26 @@ UNITS = sorted((DOCKER / "systemd").glob("*.service"))
 FOLDER = "/var/lib/fedct/coordinator"
 
 
-@pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    text = (DOCKER / "coordinator" / "compose.yaml").read_text("utf-8")
-    return dict(yaml.safe_load(text))
-
-
-def mounts(compose: dict[str, Any], service: str) -> dict[str, bool]:
+def mounts(service: str) -> dict[str, bool]:
     """What a service sees of the coordinator's folder, and whether it may write there."""
     return {
         volume["source"].removeprefix("${COORDINATOR:-./coordinator}").lstrip("/"): not volume.get("read_only")
-        for volume in compose["services"][service]["volumes"]
+        for volume in FILES["docker/coordinator/compose.yaml"]["services"][service]["volumes"]
     }
 
 
-def test_each_service_sees_what_it_needs_of_the_folder_and_no_authoritys_key(compose: dict[str, Any]) -> None:
+def test_each_service_sees_what_it_needs_of_the_folder_and_no_authoritys_key() -> None:
     folder = CoordinatorFolder(Path("/c"))
     there = {str(value.relative_to("/c")) for value in vars(folder).values() if value != folder.path}
     for service in ("superlink", "superexec", "gateway"):
-        seen = mounts(compose, service)
+        seen = mounts(service)
         assert set(seen) <= there, service
         assert not {"certificates/ca.key", "certificates/clients.key", "certificates", ""} & set(seen), service
-    assert mounts(compose, "superexec") == {
+    assert mounts("superexec") == {
         "certificates/ca.crt": False, "secret": False, "study": False, "runs": True
     }  # fmt: skip
-    assert {name for name, writable in mounts(compose, "superlink").items() if writable} == {"state"}
-    assert not any(mounts(compose, "gateway").values())
+    assert {name for name, writable in mounts("superlink").items() if writable} == {"state"}
+    assert not any(mounts("gateway").values())
 
 
 @pytest.fixture
@@ -144,7 +138,6 @@ def test_systemd_knows_all_that_the_units_say(tmp_path: Path) -> None:
 # --- compose files, read without an engine; `make test-deploy` looks at the containers themselves
 
 
-ROOT = Path(__file__).parents[1]
 FILES = {
     name: yaml.safe_load((ROOT / name).read_text("utf-8"))
     for name in ("compose.yaml", "docker/silo/compose.yaml", "docker/coordinator/compose.yaml")
@@ -158,7 +151,7 @@ def service(file: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("file", "name"), SERVICES)
-def test_a_service_is_hardened(file: str, name: str) -> None:
+def test_a_service_is_hardened_and_only_the_gateway_publishes_a_port(file: str, name: str) -> None:
     settings = service(file, name)
     assert settings["user"] in ("49999:49999", "${OWNER:-49999:49999}")
     assert settings["read_only"] is True
@@ -170,11 +163,7 @@ def test_a_service_is_hardened(file: str, name: str) -> None:
     assert settings["restart"] == ("no" if name in ONCE else "unless-stopped")
     assert ("healthcheck" in settings) is (name not in ONCE)
     assert not {"privileged", "cap_add", "devices", "pid", "ipc"} & set(settings)
-
-
-@pytest.mark.parametrize(("file", "name"), SERVICES)
-def test_only_the_gateway_publishes_a_port(file: str, name: str) -> None:
-    assert ("ports" in service(file, name)) is (name == "gateway")
+    assert ("ports" in settings) is (name == "gateway")
 
 
 @pytest.mark.parametrize(("file", "name"), [(file, name) for file, name in SERVICES if name.startswith("agent")])

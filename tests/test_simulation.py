@@ -22,6 +22,7 @@ from fedct_flwr import (
     DataWarning,
     FedCT,
     LearnerError,
+    PrivacyWarning,
     Qualified,
     Run,
     RunError,
@@ -210,6 +211,12 @@ def test_each_silo_has_a_learner_of_its_own() -> None:
         "sklearn.naive_bayes.GaussianNB", "sklearn.tree.DecisionTreeClassifier", "naive-bayes",
     )  # fmt: skip
     assert "DecisionTree" in repr(done.models["ghent"])
+
+
+def test_a_protection_is_a_setting_and_its_weakness_a_warning() -> None:
+    with pytest.warns(PrivacyWarning, match="delta is 0.5"):
+        done = run_frames(protection="randomized-response", epsilon=50.0, delta=0.5)
+    assert (done.path / "privacy" / "essen").is_dir()
 
 
 # --- what goes wrong

@@ -13,6 +13,12 @@ from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import YES, Fedct, Kit
 
 
+def test_the_log_keeps_who_approved_and_why(fedct: Fedct, kit: Kit) -> None:
+    assert fedct("silo", "approve", kit.folder, *YES, "--by", "Dr. Anna Weber").code == 0
+    (entry,) = read_entries(kit.state)
+    assert (entry.details["by"], entry.details["reason"]) == ("Dr. Anna Weber", "a test")
+
+
 @pytest.mark.parametrize("options", [("--yes",), (*YES, "--by", "x\u202ey"), (*YES, "--by", "x" * 1001)])
 def test_an_approval_has_a_reason_and_a_name_that_hides_nothing(
     fedct: Fedct, kit: Kit, options: tuple[str, ...]

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from fedct_flwr.cli import certificates
-from fedct_flwr.cli.certificates import RENEW_BEFORE, load_certificate
+from fedct_flwr.cli.certificates import RENEW_BEFORE, is_good_for, load_certificate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.invite import files_of
 from fedct_flwr.cli.coordinator.register import node_key
@@ -145,6 +145,9 @@ def test_a_folder_that_has_joined_takes_new_certificates_of_its_coordinator_alon
     done = fedct("silo", "join", again, silo)
     assert (done.code, "node.key.pub" in done.out) == (0, True)
     assert (silo / "connection" / "ca.crt").read_bytes() == folder.ca.read_bytes()
+    assert is_good_for(folder.server_certificate, ["fl.example.org"], folder.ca)
+    issued = load_certificate(silo / "connection" / "client.crt")
+    issued.verify_directly_issued_by(load_certificate(folder.clients_ca))
     assert (silo / "silo.toml").read_bytes() == kept
     assert node_key(silo / "connection" / "node.key.pub") != known
     assert "has another study" not in done.out + done.err
@@ -188,22 +191,6 @@ def test_keys_and_settings_are_for_their_owner_alone(kit: Kit) -> None:
 def test_the_hospitals_own_learner_is_trusted_and_no_other(fedct: Fedct, tmp_path: Path) -> None:
     kit = make_kit(fedct, tmp_path, learner="our_models.forest.make")
     assert kit.config.learner.packages == ("our_models",)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("silo", "no name"), ("study", "/nowhere"), ("label", ""), ("superlink", "https://x"), ("ca", "/nowhere"),
-     ("learner", "randm-forest")],
-)  # fmt: skip
-def test_a_mistake_is_one_sentence_and_leaves_nothing(fedct: Fedct, tmp_path: Path, option: str, value: str) -> None:
-    source = write_silo_folder(tmp_path / "source").parent
-    given = {"silo": "x", "study": str(source / "study"), "data": "data.csv", "label": LABEL, option: value}
-    before = files_below(tmp_path)
-    outcome = fedct("silo", "init", tmp_path / "silo", *(part for key in given for part in (f"--{key}", given[key])))
-    assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence
-    assert ".silo." not in outcome.sentence
-    assert files_below(tmp_path) == before
 
 
 def test_the_folder_where_the_command_runs_is_not_replaced(

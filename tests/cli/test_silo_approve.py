@@ -109,6 +109,7 @@ def a_joint_labeler_that_costs_too_much(kit: Kit) -> None:
     [
         (a_joint_labeler_that_costs_too_much, "and [privacy] in silo.toml allows 1 at 1e-05", ConfigError.exit_code),
         (lambda kit: let_out(kit, "soft", "dp-linear"), "covers labels and not probabilities", ConfigError.exit_code),
+        (lambda kit: kit.edit("epsilon = 1.0", "epsilon = 0.1"), "epsilon has no effect", ConfigError.exit_code),
         (lambda kit: kit.edit("# test-file =", "test-file ="), "test.csv", DataError.exit_code),
     ],
 )
@@ -195,7 +196,9 @@ def test_patients_are_protected_where_a_column_names_them(fedct: Fedct, kit: Kit
     grouped = [f"{lines[0]},patient", *(f"{line},p{number // 7}" for number, line in enumerate(lines[1:]))]
     data.write_text("\n".join(grouped) + "\n", "utf-8")
     kit.file.write_text(kit.file.read_text("utf-8") + '\n[data.tables]\ngroup = "patient"\n', "utf-8")
-    kit.protect()
+    kit.protect("dp-sgd")
+    assert "a patient may have several: choose another protection" in words(approve(fedct, kit).err)
+    kit.edit('"dp-sgd"', '"dp-linear"')
     page = said(fedct, kit)
     assert "What the labels may tell about a patient" in page
     assert "Whom it protects: one patient of a silo, added or removed with all records" in page

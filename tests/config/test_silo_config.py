@@ -95,6 +95,13 @@ def test_a_kind_that_is_named_twice_counts_once() -> None:
     assert "policy" in message(policy={"kinds": [["hard"]]})
 
 
+def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:
+    assert "privacy" not in read(privacy={"epsilon": 3.0}).decides_model
+    assert "optimizer" not in str(read().decides_model)
+    one, other = (read(privacy={"protection": "dp-linear", "epsilon": epsilon}) for epsilon in (1.0, 3.0))
+    assert one.decides_model != other.decides_model
+
+
 def test_the_form_of_the_records_is_approved_where_there_is_one() -> None:
     assert "tables" not in read().decides_model
     assert read(data={"tables": {"decimal": ",", "leave-out": ["id"]}}).decides_model["tables"] == {
