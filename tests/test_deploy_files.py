@@ -49,18 +49,12 @@ def test_each_service_sees_what_it_needs_of_the_folder_and_no_authoritys_key() -
     assert not any(mounts("gateway").values())
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Path:
-    """The gateway's settings in containers, with certificates that are there."""
+@pytest.mark.skipif(not shutil.which("nginx"), reason="there is no nginx")
+def test_nginx_takes_the_settings_of_containers(tmp_path: Path) -> None:
     certificates = prepare(tmp_path / "coordinator", ["superlink"])[0].ca.parent
     container = replace(in_container(), certificates=str(certificates), temporary=str(tmp_path))
-    path = tmp_path / "gateway.conf"
-    path.write_text(container.render(), "utf-8")
-    return path
-
-
-@pytest.mark.skipif(not shutil.which("nginx"), reason="there is no nginx")
-def test_nginx_takes_the_settings_of_containers(settings: Path) -> None:
+    settings = tmp_path / "gateway.conf"
+    settings.write_text(container.render(), "utf-8")
     assert settings.read_text("utf-8").count("listen [::]:8443 ssl;") == 1
     done = subprocess.run(
         ["nginx", "-t", "-e", "stderr", "-c", settings], capture_output=True, text=True, check=False

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.datasets import FederatedDataset, load
+from fedct_flwr.datasets import load
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.evaluation.scoreboard import reported, score
 from fedct_flwr.learners.build import build_learner
@@ -15,35 +14,19 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 
 
-@pytest.fixture(scope="module")
-def config() -> RunConfig:
-    return RunConfig.from_flower(
-        {"study": "s", "data": "heart-disease", "learner": "decision-tree", "learner-params": '{"max_depth": 3}'}
-    )
-
-
-@pytest.fixture(scope="module")
-def dataset(config: RunConfig) -> FederatedDataset:
-    return load(config)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, config: RunConfig, dataset: FederatedDataset) -> RunFolder:
-    """A run in which the last silo never answered, and the first missed a round; each silo kept its own labels."""
+def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(tmp_path: Path) -> None:
+    """The last silo never answered, and the first missed a round; each silo kept its own labels."""
+    learner = {"learner": "decision-tree", "learner-params": '{"max_depth": 3}'}
+    config = RunConfig.from_flower({"study": "s", "data": "heart-disease", **learner})
+    dataset = load(config)
     folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
     folder.models.mkdir()
-    present = [silo.name for silo in dataset.silos[:-1]]
     for position, silo in enumerate(dataset.silos[:-1]):
-        learner: Any = build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
-        learner.save(folder.models / f"{silo.name}.skops")
+        model: Any = build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
+        model.save(folder.models / f"{silo.name}.skops")
+    present = [silo.name for silo in dataset.silos[:-1]]
     for number, silos in enumerate([present, present[1:], present], start=1):
         folder.append_round({"round": number, "silos": {silo: {"bytes_sent": 10 * number} for silo in silos}})
-    return folder
-
-
-def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
-    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
-) -> None:
     rows = score(config, dataset, folder)
     assert [entry.silo for entry in rows] == [silo.name for silo in dataset.silos]
     assert [entry.bytes_sent for entry in rows] == [40, 60, 60, 0]

@@ -35,21 +35,9 @@ class Outer(Settings):
     free: dict[str, Any] = Field(default_factory=dict)
 
 
-def write(folder: Path, text: str | bytes) -> Path:
-    path = folder / "settings.toml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def message(path: Path) -> str:
-    """What is said of a file: one line that names it."""
-    text = sentence(ConfigError, Outer.read_toml, path)
-    assert str(path) in text
-    return text
-
-
 def test_relative_paths_start_at_the_files_folder_and_absolute_ones_stay(tmp_path: Path) -> None:
-    path = write(tmp_path, 'name = "a"\nfile = "data/x.csv"\nstate = "/var/state"\n[inner-table]\nfolder = "there"\n')
+    path = tmp_path / "settings.toml"
+    path.write_text('name = "a"\nfile = "data/x.csv"\nstate = "/var/state"\n[inner-table]\nfolder = "there"\n')
     settings = Outer.read_toml(path)
     assert settings.file == tmp_path / "data" / "x.csv"
     assert settings.state == Path("/var/state")
@@ -57,7 +45,7 @@ def test_relative_paths_start_at_the_files_folder_and_absolute_ones_stay(tmp_pat
 
 
 def test_a_missing_file_is_named(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    assert message(tmp_path / "settings.toml") == wording
+    assert sentence(ConfigError, Outer.read_toml, tmp_path / "settings.toml") == wording
 
 
 # --- TOML that is too large or too deep
