@@ -62,10 +62,11 @@ def test_init_makes_all_that_a_superlink_and_its_superexec_need(folder: Coordina
 
 
 def test_init_again_keeps_what_is_there_but_the_servers_certificate_for_another_host(
-    fedct: Fedct, folder: CoordinatorFolder
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
 ) -> None:
     before = contents(folder)
-    done = fedct("coordinator", "init", folder.path, "--host", "fl.example.org")
+    again = ("--host", "fl.example.org", "--study", tmp_path / "handed-out")
+    done = fedct("coordinator", "init", folder.path, *again)
     assert (done.code, "new server certificate" in done.out, "forward that one to it" in done.out) == (0, False, False)
     after = contents(folder)
     assert {path: after[path] for path in before} == before

@@ -101,6 +101,8 @@ def test_a_question_is_a_run_and_the_same_question_again_has_the_answer_of_befor
     document = json.loads(fedct(*asked, "--json").out)
     check(document, "Count")
     assert document == known
+    assert fedct("coordinator", "count", folder, "--where", "age >= 66").code == 0
+    assert len(started) == 2, "another question"
 
 
 # --- ``fedct coordinator draw``: a public set from a data dictionary, which a study can use as it is
