@@ -91,9 +91,7 @@ EXTRAS = {
     "fedct_flwr/integrations/mlflow.py": "mlflow",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 # There where it is used: the library of a model, a notebook's own.
-BROUGHT_ALONG = {
-    "fedct_flwr/text/console.py": {"IPython"},
-}
+BROUGHT_ALONG = {"fedct_flwr/text/console.py": {"IPython"}}
 
 
 def requirements(extra: str) -> list[str]:

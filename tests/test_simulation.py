@@ -224,7 +224,6 @@ def test_a_protection_is_a_setting_and_its_weakness_a_warning() -> None:
 
 
 WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "a setting": ({"quorumm": 1}, ConfigError, "did you mean 'quorum'"),
     "one given twice": ({"quorum": 0.5, "algorithm": FedCT(Qualified())}, ConfigError, "quorum is set twice"),
     "an engine": ({"engine": "floower"}, ConfigError, "did you mean 'flower'"),
     "no label": ({"label": ""}, ConfigError, "label is missing"),

@@ -143,16 +143,12 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> bo
 
 
 @contextmanager
-def coordinator_of(kit: Kit, *, to: str = "") -> Iterator[None]:
-    """A server that the kit's ``silo.toml`` and ca.crt name; it answers 404, or sends its callers ``to`` a place."""
+def tls_server(context: ssl.SSLContext, answer: Callable[[http.server.BaseHTTPRequestHandler], None]) -> Iterator[int]:
+    """The port of an HTTP server behind TLS, whose answers to POST these are."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.send_response_only(302 if to else 404)
-            self.send_header("Date", format_datetime(datetime.now(UTC), usegmt=True))
-            if to:
-                self.send_header("Location", to)
-            self.end_headers()
+            answer(self)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -166,18 +162,33 @@ def coordinator_of(kit: Kit, *, to: str = "") -> Iterator[None]:
             client.settimeout(PATIENCE)
             return context.wrap_socket(client, server_side=True), address
 
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def coordinator_of(kit: Kit, *, to: str = "") -> Iterator[None]:
+    """A server that the kit's ``silo.toml`` and ca.crt name; it answers 404, or sends its callers ``to`` a place."""
+
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response_only(302 if to else 404)
+        handler.send_header("Date", format_datetime(datetime.now(UTC), usegmt=True))
+        if to:
+            handler.send_header("Location", to)
+        handler.end_headers()
+
     authority, key = kit.folder / "connection" / "ca.crt", kit.source / "ca.key"
     create_authority(authority, key)
     create_server_certificate(kit.source / "server.pem", kit.source / "server.key", ["localhost"], authority, key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(kit.source / "server.pem", kit.source / "server.key")
-    server = Server(("127.0.0.1", 0), Handler)
-    kit.edit("localhost:1", f"localhost:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with tls_server(context, answer) as port:
+        kit.edit("localhost:1", f"localhost:{port}")
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,4 +1,4 @@
-"""``fedct compare``: what is run, what is left out, and what is said."""
+"""``fedct compare`` and ``fedct simulate --repeats``: what is run, what is left out, and what is said."""
 
 import csv
 import json
@@ -60,6 +60,8 @@ def test_what_does_not_go_together_is_left_out_with_the_reason(fedct: Fedct, her
     found = compare(fedct, "--algorithms", "fedct,fedavg,pate,fedkt,nonsense", "--learners", "decision-tree")
     assert {out["name"].partition(",")[0] for out in found["left_out"]} == {"fedavg", "nonsense"}
     assert "network" in next(out["reason"] for out in found["left_out"] if out["name"].startswith("fedavg"))
+    alone = fedct(*ASKED, "--algorithms", "fedavg,feddf")
+    assert (alone.code, bool(alone.sentence)) == (ConfigError.exit_code, True)
     # An algorithm that asks once has one round, whatever the others have.
     assert {method["name"] for method in found["methods"]} == {
         "fedct, decision-tree", "pate, decision-tree", "fedkt, decision-tree", "alone, decision-tree"
@@ -117,17 +119,53 @@ def test_records_are_compared_and_not_where_they_lie(fedct: Fedct, here: Path) -
     assert "with other data: records changed" in resumed.sentence
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--learners", "naive-bayes,naive-bayes"),
-        ("--learners", "naive-bayes,svm", "--repeats", "1"),
-        ("--learners", "naive-bayes,svm", "--set", "baselines=all"),
-        ("--algorithms", "fedavg,feddf"),
-    ],
-)
-def test_what_cannot_be_compared_leaves_nothing(fedct: Fedct, here: Path, options: tuple[str, ...]) -> None:
-    outcome = fedct("compare", *options, "--run-dir", "r")
-    assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence
-    assert not (here / "r").exists()
+# --- repeats
+
+
+QUICK = ("simulate", "--learner", "naive-bayes", "--rounds", "1", "--repeats", "2", "--run-dir", "r")
+
+
+def test_seeds_run_in_this_process_and_end_in_means(fedct: Fedct, here: Path) -> None:
+    outcome = fedct(*QUICK, "--json", "--seed", "3")
+    assert outcome.code == 0, outcome
+    document = json.loads(outcome.out)
+    check(document, "Repeats")
+    assert document["seeds"] == [3, 4]
+    scores = [json.loads((here / "r" / f"seed-{seed}" / "scores.json").read_text()) for seed in (3, 4)]
+    first = [rows[0]["own"]["federated"] for rows in scores]
+    found = document["silos"][0]["own"]["federated"]
+    assert (found["mean"], found["n"]) == (pytest.approx(sum(first) / 2), 2)
+    assert found["error"] == pytest.approx(abs(first[0] - first[1]) / 2)
+    assert document["mean"]["own"]["gain"]["n"] == 2
+
+
+def test_it_goes_on_with_more_seeds(fedct: Fedct, here: Path) -> None:
+    assert fedct(*QUICK, "--no-baselines").code == 0
+    outcome = fedct("simulate", "--resume", "r", "--repeats", "3")
+    assert outcome.code == 0, outcome
+    assert sorted(path.name for path in (here / "r").glob("seed-*")) == ["seed-0", "seed-1", "seed-2"]
+    assert "±" in outcome.out
+    assert "alone" not in outcome.out
+    # Nothing is left to do.
+    assert fedct("simulate", "--resume", "r").code == 0
+
+
+def test_what_names_no_single_run_is_repeated_and_drawn(fedct: Fedct, here: Path) -> None:
+    outcome = fedct("simulate", "--learner", "naive-bayes")
+    assert outcome.code == 0, outcome
+    assert "silos with FedCT (Dawid-Skene): on all silos' test records " in outcome.out
+    (folder,) = (here / "runs").iterdir()
+    assert sorted(path.name for path in folder.glob("seed-*")) == [f"seed-{seed}" for seed in range(8)]
+    page = (folder / "report.html").read_text("utf-8")
+    # Means over all splits open the page, with those that are printed; one split follows.
+    before = page[page.index("<main") : page.index("One of the splits: seed 0")]
+    printed = next(line.split() for line in outcome.out.splitlines() if "worst silo" in line)[2:6]
+    assert all(cell in before for cell in [*printed[:3], " ".join(printed[3:])])
+
+
+def test_seeds_that_did_not_begin_in_time_are_named(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.cli.simulate._SECONDS", 0)
+    outcome = fedct("simulate", "--learner", "naive-bayes")
+    (folder,) = (here / "runs").iterdir()
+    again = f"fedct simulate --resume runs/{folder.name} --repeats 8"
+    assert f"1 of 8 seeds began within 0 s; to run the others: {again}" in outcome.out

@@ -3,7 +3,6 @@
 import stat
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -15,8 +14,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import current, terms_digest
 from fedct_flwr.hospital.keys import load_public_key
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
-from fedct_flwr.silo.own import real_site
-from tests.hospitals import HOSPITALS, dataset
+from tests.hospitals import HOSPITALS
 
 
 def demo(*arguments: str | Path) -> Result:
@@ -44,13 +42,8 @@ def test_there_is_a_coordinator_and_the_four_hospitals(made: Path) -> None:
 
 
 @pytest.mark.parametrize("silo", HOSPITALS)
-def test_a_silo_has_the_records_of_a_simulation_and_has_approved(made: Path, silo: str) -> None:
-    whole = dataset()
-    expected, config = whole.silos[whole.position(silo)], SiloConfig.read_toml(made / "silos" / silo / "silo.toml")
-    site = real_site(config, read_study(config.study))
-    np.testing.assert_array_equal(site.private.X, expected.private.X)
-    np.testing.assert_array_equal(site.own_test.y, expected.test.y)
-    assert site.public.fingerprint == whole.public.fingerprint
+def test_a_silo_lets_scores_out_and_has_approved(made: Path, silo: str) -> None:
+    config = SiloConfig.read_toml(made / "silos" / silo / "silo.toml")
     assert config.policy.metrics
     assert verify_log(config.state, load_public_key(config.egress_key.with_suffix(".pub")), silo).intact
     assert current(read_entries(config.state)) == terms_digest(config, read_study(config.study))

@@ -9,18 +9,20 @@ import pytest
 from cryptography import x509
 
 from fedct_flwr.cli import certificates
-from fedct_flwr.cli.certificates import RENEW_BEFORE, load_certificate
+from fedct_flwr.cli.certificates import RENEW_BEFORE, is_good_for, load_certificate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.invite import files_of
 from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.demo import LABEL
 from fedct_flwr.cli.invitation import fingerprint_of
-from fedct_flwr.config.silo import SiloConfig
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PrivacySettings
+from fedct_flwr.config.silo import DataSettings, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.types import ConfigError
-from tests.cli.runner import Outcome
-from tests.cli.silos import Fedct
+from tests.cli.runner import Outcome, files_below
+from tests.cli.silos import Fedct, Kit, make_kit
 from tests.hospitals import write_silo_folder
 
 
@@ -135,13 +137,17 @@ def test_a_folder_that_has_joined_takes_new_certificates_of_its_coordinator_alon
     kept, known = (silo / "silo.toml").read_bytes(), node_key(silo / "connection" / "node.key.pub")
     for path in folder.ca.parent.glob("c*"):
         path.unlink()
-    assert fedct("coordinator", "init", folder.path).code == 0
+    made = fedct("coordinator", "init", folder.path)
+    assert f"fedct coordinator invite {folder.path} zurich --again" in made.out
     for path in (silo / "connection").glob("node.key*"):
         path.unlink()
     again = invite(fedct, folder, "zurich", "--again")
     done = fedct("silo", "join", again, silo)
     assert (done.code, "node.key.pub" in done.out) == (0, True)
     assert (silo / "connection" / "ca.crt").read_bytes() == folder.ca.read_bytes()
+    assert is_good_for(folder.server_certificate, ["fl.example.org"], folder.ca)
+    issued = load_certificate(silo / "connection" / "client.crt")
+    issued.verify_directly_issued_by(load_certificate(folder.clients_ca))
     assert (silo / "silo.toml").read_bytes() == kept
     assert node_key(silo / "connection" / "node.key.pub") != known
     assert "has another study" not in done.out + done.err
@@ -157,3 +163,53 @@ def test_a_folder_that_has_joined_takes_new_certificates_of_its_coordinator_alon
     assert done.code == ConfigError.exit_code
     assert "was signed by another key" in done.sentence
     assert (silo / "connection" / "client.crt").read_bytes() == before
+
+
+# --- a folder without an invitation: whole or not at all, for its owner alone, and nothing is overwritten
+
+
+def mode(path: Path) -> str:
+    return oct(path.stat().st_mode & 0o777)
+
+
+def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> None:
+    config = kit.config
+    assert (config.silo, config.connection.superlink) == ("cleveland", "localhost:1")
+    assert config.data == DataSettings(file=kit.source / "data.csv", label=LABEL)
+    assert config.learner == LearnerSettings(name="auto").model_copy(update={"pseudo_weight": "auto"})
+    assert config.policy.given == ["max-queries", "max-bytes"]
+    assert config.privacy == PrivacySettings()
+
+
+def test_keys_and_settings_are_for_their_owner_alone(kit: Kit) -> None:
+    for path in ("silo.toml", "keys/egress.key", "connection/node.key", "connection/secret"):
+        assert mode(kit.folder / path) == "0o600", path
+    for folder in ("", "keys", "connection", "state"):
+        assert mode(kit.folder / folder) == "0o700", folder
+
+
+def test_the_hospitals_own_learner_is_trusted_and_no_other(fedct: Fedct, tmp_path: Path) -> None:
+    kit = make_kit(fedct, tmp_path, learner="our_models.forest.make")
+    assert kit.config.learner.packages == ("our_models",)
+
+
+def test_the_folder_where_the_command_runs_is_not_replaced(
+    fedct: Fedct, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_silo_folder(tmp_path / "source").parent
+    (tmp_path / "silo").mkdir()
+    monkeypatch.chdir(tmp_path / "silo")
+    outcome = fedct("silo", "init", ".", "--silo", "x", "--study", source / "study", "--data", "d", "--label", LABEL)
+    assert (outcome.code, "name it from the folder above" in outcome.sentence) == (ConfigError.exit_code, True)
+    assert not [*(tmp_path / "silo").iterdir()]
+
+
+def test_nothing_is_overwritten(fedct: Fedct, kit: Kit) -> None:
+    before = {
+        name: (kit.folder / name).read_bytes() for name in files_below(kit.folder) if (kit.folder / name).is_file()
+    }
+    outcome = fedct(
+        "silo", "init", kit.folder, "--silo", "x", "--study", kit.folder / "study", "--data", "d", "--label", "l"
+    )
+    assert (outcome.code, "nothing is overwritten" in outcome.sentence) == (ConfigError.exit_code, True)
+    assert {name: (kit.folder / name).read_bytes() for name in before} == before

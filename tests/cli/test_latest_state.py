@@ -36,11 +36,6 @@ def worked(kit: Kit, tmp_path: Path) -> Kit:
     return kit
 
 
-def test_a_first_approval_says_that_limits_begin_at_nothing(fedct: Fedct, kit: Kit) -> None:
-    assert FIRST in approved(fedct, kit)
-    assert FIRST not in approved(fedct, kit)
-
-
 @pytest.mark.parametrize("mounted", ["nothing", "an empty folder", "an old copy", "another silo's"])
 def test_a_state_folder_that_lacks_a_line_lets_nothing_out(
     fedct: Fedct, worked: Kit, tmp_path: Path, mounted: str

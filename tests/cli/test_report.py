@@ -32,26 +32,6 @@ def test_the_page_of_a_run_reloads_itself_until_the_run_ends(here: Path) -> None
         assert ('<meta http-equiv="refresh"' in page) is not ended
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["nowhere"], 4),
-        (["damaged"], 4),
-        (["run", "damaged"], 2),
-        (["run", "--output", "none/page.html"], 3),
-    ],
-)
-def test_bad_input_is_one_sentence(fedct: Fedct, here: Path, arguments: list[str], code: int) -> None:
-    finished(here / "run")
-    (finished(here / "damaged").path / "rounds.jsonl").write_text("{}\n")
-    # Where a page would go is looked at first.
-    output = [] if "--output" in arguments else ["--output", "page.html"]
-    outcome = fedct("report", *arguments, *output)
-    assert outcome.code == code
-    assert outcome.sentence
-    assert not (here / "page.html").exists()
-
-
 def test_without_the_extra_it_says_how_to_get_it(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finished(here / "run")
     known = importlib.util.find_spec

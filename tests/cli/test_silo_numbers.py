@@ -3,14 +3,12 @@
 import csv
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tomli_w
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from hypothesis import given
@@ -34,54 +32,6 @@ NUMBER = {"name": "progression", "low": 0.0, "high": 400.0, "step": 0.5}
 LABEL = "in a year"
 
 
-@dataclass
-class Silos:
-    """A study of a number, and a folder for each silo."""
-
-    folder: Path
-    names: tuple[str, ...]
-    keys: dict[str, Ed25519PrivateKey] = field(default_factory=dict)
-
-    @property
-    def study(self) -> Path:
-        return self.folder / "study"
-
-    def write(self, name: str, **policy: Any) -> Path:
-        """``silo.toml`` of a silo whose records are already there."""
-        settings = {
-            "silo": name,
-            "study": "../study",
-            "data": {"file": "data.csv", "label": LABEL, "test-fraction": 0.2},
-            "learner": {"name": "ridge", "pseudo-weight": "auto"},
-            "policy": {"kinds": ["soft"], "metrics": True, **policy},
-            "connection": {"superlink": "127.0.0.1:8000"},
-        }
-        path = self.folder / name / "silo.toml"
-        path.write_text(tomli_w.dumps(settings), "utf-8")
-        return path
-
-    def run(self, **settings: Any) -> RunFolder:
-        """Ask all of them, each behind its gate."""
-        with ExitStack() as stack:
-            gates = [answering(self.folder / name / "silo.toml", stack, self.keys.get(name)) for name in self.names]
-            app = ClientApp()
-
-            @app.query(ACTION)
-            @app.train()
-            def answer(message: Message, context: Context) -> Message:
-                return gates[int(context.node_config["partition-id"])](message, context)
-
-            config = {
-                "study": "diabetes", "data": "study", "data-dir": str(self.study), "roster": ",".join(self.names),
-                "algorithm": "dd", "num-server-rounds": 3, "run-dir": str(self.folder / "run"), **settings,
-            }  # fmt: skip
-            run_loopback(server_app, app, config, simulated_nodes(len(gates)), workers=1)
-        return RunFolder(self.folder / "run")
-
-    def of(self, name: str, event: Event) -> list[Any]:
-        return [entry for entry in read_entries(self.folder / name / "state") if entry.event is event]
-
-
 def write_rows(path: Path, names: list[str], X: np.ndarray, y: np.ndarray | None = None) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -90,44 +40,61 @@ def write_rows(path: Path, names: list[str], X: np.ndarray, y: np.ndarray | None
 
 
 @pytest.fixture
-def silos(tmp_path: Path) -> Silos:
+def silos(tmp_path: Path) -> list[Path]:
+    """The folders of a study of a number and of its silos, each with records and ``silo.toml``."""
     dataset = datasets.load(RunConfig.from_flower({"study": "diabetes", "data": "diabetes"}))
     columns = [column.name for column in dataset.schema.columns]
-    found = Silos(tmp_path, tuple(silo.name for silo in dataset.silos))
-    found.study.mkdir()
-    write_rows(found.study / "public.csv", columns, dataset.public.X)
-    write_rows(found.study / "test.csv", columns, *dataset.test)
+    for name in ("study", *(silo.name for silo in dataset.silos)):
+        (tmp_path / name).mkdir()
+    write_rows(tmp_path / "study" / "public.csv", columns, dataset.public.X)
+    write_rows(tmp_path / "study" / "test.csv", columns, *dataset.test)
     study = {"study": "diabetes", "public": "public.csv", "test-file": "test.csv", "test-label": LABEL}
-    (found.study / "study.toml").write_text(tomli_w.dumps({**study, "number": NUMBER}), "utf-8")
+    (tmp_path / "study" / "study.toml").write_text(tomli_w.dumps({**study, "number": NUMBER}), "utf-8")
     for silo in dataset.silos:
-        (tmp_path / silo.name).mkdir()
         write_rows(tmp_path / silo.name / "data.csv", columns, *silo.private)
-        found.write(silo.name)
-    return found
+        settings = {
+            "silo": silo.name,
+            "study": "../study",
+            "data": {"file": "data.csv", "label": LABEL, "test-fraction": 0.2},
+            "learner": {"name": "ridge", "pseudo-weight": "auto"},
+            "policy": {"kinds": ["soft"], "metrics": True},
+            "connection": {"superlink": "127.0.0.1:8000"},
+        }
+        (tmp_path / silo.name / "silo.toml").write_text(tomli_w.dumps(settings), "utf-8")
+    return [tmp_path / silo.name for silo in dataset.silos]
 
 
-@pytest.fixture
-def kit(fedct: Fedct, silos: Silos) -> Kit:
-    """One of them, made by the command."""
-    folder, name = silos.folder / "made", silos.names[0]
-    data = silos.folder / name / "data.csv"
-    made = fedct("silo", "init", folder, "--silo", name, "--study", silos.study, "--data", data, "--label", LABEL)
-    assert made.code == 0, made.err
-    return Kit(folder, silos.folder)
+def run_of(silos: list[Path]) -> RunFolder:
+    """Ask all of them, each behind its gate."""
+    folder = silos[0].parent
+    with ExitStack() as stack:
+        for silo in silos:
+            create_egress_key(silo / "keys" / "egress.key")
+        gates = [answering(silo / "silo.toml", stack, load_egress_key(silo / "keys" / "egress.key")) for silo in silos]
+        app = ClientApp()
+
+        @app.query(ACTION)
+        @app.train()
+        def answer(message: Message, context: Context) -> Message:
+            return gates[int(context.node_config["partition-id"])](message, context)
+
+        config = {
+            "study": "diabetes", "data": "study", "data-dir": str(folder / "study"), "algorithm": "dd",
+            "roster": ",".join(silo.name for silo in silos), "num-server-rounds": 3, "run-dir": str(folder / "run"),
+            "report-scores": True,
+        }  # fmt: skip
+        run_loopback(server_app, app, config, simulated_nodes(len(gates)), workers=1)
+    return RunFolder(folder / "run")
 
 
-# --- a whole run
-
-
-@pytest.mark.parametrize("algorithm", ["dd", "prediction-consensus"])
-def test_silos_answer_through_their_gates_and_gain(silos: Silos, algorithm: str) -> None:
-    run = silos.run(algorithm=algorithm, **{"report-scores": True})
+def test_silos_answer_through_their_gates_and_gain(fedct: Fedct, silos: list[Path]) -> None:
+    run = run_of(silos)
     with (run.path / "values.csv").open(newline="") as file:
         values = np.array([float(row["progression"]) for row in csv.DictReader(file)])
     assert len(values) == 180
     assert ((values >= NUMBER["low"]) & (values <= NUMBER["high"])).all()
-    for name in silos.names:
-        released = silos.of(name, Event.RELEASED)
+    for silo in silos:
+        released = [entry for entry in read_entries(silo / "state") if entry.event is Event.RELEASED]
         assert [(entry.kind, entry.queries) for entry in released] == [("soft", 180)] * 3
         # Two bytes each, and what is around them.
         assert all(360 < entry.bytes < 560 for entry in released)
@@ -136,9 +103,32 @@ def test_silos_answer_through_their_gates_and_gain(silos: Silos, algorithm: str)
         np.mean([silo["scores"]["pooled_r_squared"] for silo in line["silos"].values()]) for line in run.rounds()
     )
     assert last > first + 0.1
+    # What a silo says of it.
+    lines = fedct("silo", "released", silos[0]).out.splitlines()
+    assert lines[0] == "line,run,round,example,label,number"
+    numbers = np.array([float(line.split(",")[5]) for line in lines[1:] if line.split(",")[3]])
+    assert len(numbers) == 3 * 180
+    assert (numbers * 2 == np.rint(numbers * 2)).all()
+    assert "may leave  probabilities or values, each counted as a label" in fedct("silo", "status", silos[0]).out
+    assert "What leaves are the values that the models themselves predict" in fedct("privacy-sheet", silos[0]).out
+    predicted = fedct("silo", "predict", silos[0].parent / "study" / "public.csv", silos[0])
+    assert predicted.code == 0, predicted.err
+    assert predicted.out.splitlines()[0] == "record,progression"
 
 
 # --- one silo's commands
+
+
+@pytest.fixture
+def kit(fedct: Fedct, silos: list[Path]) -> Kit:
+    """One of them, made by the command."""
+    first, folder = silos[0], silos[0].parent
+    made = fedct(
+        "silo", "init", folder / "made", "--silo", first.name, "--study", folder / "study", "--data",
+        first / "data.csv", "--label", LABEL,
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    return Kit(folder / "made", folder)
 
 
 def test_what_is_approved_says_range_and_grid(fedct: Fedct, kit: Kit) -> None:
@@ -160,24 +150,7 @@ def test_what_is_approved_says_range_and_grid(fedct: Fedct, kit: Kit) -> None:
     assert not kit.is_approved
 
 
-def test_what_left_and_what_the_own_model_predicts(fedct: Fedct, silos: Silos) -> None:
-    folder = silos.folder / silos.names[0]
-    create_egress_key(key := folder / "keys" / "egress.key")
-    silos.keys[silos.names[0]] = load_egress_key(key)
-    silos.run(**{"num-server-rounds": 1})
-    lines = fedct("silo", "released", folder).out.splitlines()
-    assert lines[0] == "line,run,round,example,label,number"
-    numbers = np.array([float(line.split(",")[5]) for line in lines[1:]])
-    assert len(numbers) == 180
-    assert (numbers * 2 == np.rint(numbers * 2)).all()
-    assert "may leave  probabilities or values, each counted as a label" in fedct("silo", "status", folder).out
-    assert "What leaves are the values that the models themselves predict" in fedct("privacy-sheet", folder).out
-    predicted = fedct("silo", "predict", silos.study / "public.csv", folder)
-    assert predicted.code == 0, predicted.err
-    assert predicted.out.splitlines()[0] == "record,progression"
-
-
-def test_a_record_outside_of_the_range_is_refused(fedct: Fedct, kit: Kit, silos: Silos) -> None:
+def test_a_record_outside_of_the_range_is_refused(fedct: Fedct, kit: Kit) -> None:
     data = kit.config.data.source
     lines = data.read_text("utf-8").splitlines()
     data.write_text("\n".join([*lines[:-1], lines[-1].rpartition(",")[0] + ",12345.5"]) + "\n", "utf-8")

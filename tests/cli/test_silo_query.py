@@ -98,17 +98,10 @@ def test_another_text_is_not_what_was_approved(fedct: Fedct, kit: Kit) -> None:
     [
         ("SELECT year_of_birth AS age FROM person", "missing are 'sex', 'hypertension', 'hba1c'"),
         ("DELETE FROM person", "is no SELECT: write one SELECT"),
-        ("", "the database does not answer"),
-        ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "within 1 s"),
     ],
 )
 def test_a_wrong_query_charges_nothing(fedct: Fedct, kit: Kit, clinic: Path, text: str, said: str) -> None:
-    if said == "within 1 s":
-        kit.edit("# query-timeout = 300", "query-timeout = 1")
-    if text:
-        write(kit, text)
-    else:
-        kit.edit(kit.config.data.database, "postgresql://anna@127.0.0.1:1/clinic")
+    write(kit, text)
     before = clinic.read_bytes()
     found = check(fedct, kit)
     assert found.code == 3

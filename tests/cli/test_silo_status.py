@@ -1,10 +1,13 @@
 """What the agent does and what has left, for people, for programs and for health checks."""
 
-import importlib.util
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import psutil
 import pytest
 
 from fedct_flwr.cli.silo import status_report
+from fedct_flwr.cli.silo.connect import supernode_command
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, status_file
 from fedct_flwr.hospital.approval import approve, withdraw
 from fedct_flwr.hospital.link import SILENT_SECONDS, LinkStatus
@@ -23,8 +27,11 @@ from fedct_flwr.privacy.budget import DATA_SET, Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit, words
+from tests.patience import PATIENCE, eventually
 from tests.readme import ROOT
+from tests.wheelhouses import load_script
 
 NO_PROCESS = 2**22 + 1
 
@@ -46,44 +53,35 @@ def said(fedct: Fedct, kit: Kit) -> dict[str, Any]:
     return found
 
 
+def agent_says(path: Path, ago: float = 0, **changes: Any) -> None:
+    said = Status(1, 1.0, "study", seen=time.time() - ago, connected=True)
+    path.write_text(json.dumps(asdict(replace(said, **changes))))
+
+
+def supervisor_says(path: Path, ago: float) -> None:
+    LinkStatus(time.time(), time.time() - ago).write(path)
+
+
 @pytest.mark.parametrize(
-    ("changes", "ago", "healthy"),
+    ("says", "healthy"),
     [
-        ({}, {}, True),
-        ({"connected": False}, {}, False),
-        ({}, {"seen": 3600}, False),
-        ({"shut": "log"}, {}, False),
-        ({}, {"seen": -3600}, False),
+        (agent_says, True),
+        (lambda path: agent_says(path, connected=False), False),
+        (lambda path: agent_says(path, 3600), False),
+        (lambda path: agent_says(path, shut="log"), False),
+        (lambda path: agent_says(path, -3600), False),
+        (lambda path: supervisor_says(path, 2), True),
+        (lambda path: supervisor_says(path, 3600), False),
     ],
 )
-def test_the_health_check_of_a_container_reads_what_an_agent_writes(
-    tmp_path: Path, changes: dict[str, Any], ago: dict[str, float], healthy: bool
+def test_the_health_check_of_a_container_reads_what_agent_and_supernode_write(
+    tmp_path: Path, says: Callable[[Path], None], healthy: bool
 ) -> None:
-    """It stands alone, so nothing but this holds the two together."""
-    times = {"seen": time.time(), **{name: time.time() - seconds for name, seconds in ago.items()}}
-    status = replace(Status(1, 1.0, "study", seen=0.0, connected=True), **times, **changes)
-    (tmp_path / STATUS_FILE).write_text(json.dumps(asdict(status)))
-    assert health_check().has_contact(str(tmp_path / STATUS_FILE)) is healthy
-
-
-def health_check() -> Any:
-    """docker/healthy.py."""
-    spec = importlib.util.spec_from_file_location("healthy", Path(__file__).parents[2] / "docker" / "healthy.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize(("silent", "healthy"), [(2.0, True), (3600.0, False)])
-def test_the_health_check_of_a_supernode_asks_when_the_coordinator_answered(
-    tmp_path: Path, silent: float, healthy: bool
-) -> None:
-    module, now = health_check(), time.time()
+    """It stands alone, so nothing but this holds them together."""
+    says(tmp_path / STATUS_FILE)
+    module = load_script("healthy")
+    assert module.has_contact(str(tmp_path / STATUS_FILE)) is healthy
     assert module._SILENT_SECONDS == SILENT_SECONDS
-    LinkStatus(now, now - silent).write(tmp_path / "link.json")
-    assert module.has_contact(str(tmp_path / "link.json")) is healthy
 
 
 def _link(**of: Any) -> Callable[[Kit], None]:
@@ -115,14 +113,12 @@ STATES: dict[str, tuple[Callable[[Kit], object], str, int]] = {
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_status_is_true_in_every_state(fedct: Fedct, kit: Kit, state: str) -> None:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-    write_agent(kit)
+def test_the_status_is_true_in_every_state(fedct: Fedct, approved_kit: Kit, state: str) -> None:
+    write_agent(approved_kit)
     change, sentence, code = STATES[state]
-    change(kit)
-    assert sentence in words(fedct("silo", "status", kit.folder).out)
-    assert fedct("silo", "status", kit.folder, "--healthy").code == code
+    change(approved_kit)
+    assert sentence in words(fedct("silo", "status", approved_kit.folder).out)
+    assert fedct("silo", "status", approved_kit.folder, "--healthy").code == code
     assert f"| {state} |" in (ROOT / "docs" / "operations.md").read_text("utf-8")
 
 
@@ -155,13 +151,13 @@ def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
         pytest.param({"seen": time.time() + 3600}, True, 1, id="stands still, and the clock set back"),
     ],
 )
-def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], alive: bool, code: int) -> None:
-    with kit.log() as log:
-        approve(log, kit.config, kit.study)
-    write_agent(kit, **agent)
-    outcome = fedct("silo", "status", kit.folder, "--healthy")
+def test_whether_the_agent_lives(
+    fedct: Fedct, approved_kit: Kit, agent: dict[str, Any], alive: bool, code: int
+) -> None:
+    write_agent(approved_kit, **agent)
+    outcome = fedct("silo", "status", approved_kit.folder, "--healthy")
     assert (outcome.code, outcome.out, outcome.err) == (code, "", "")
-    assert said(fedct, kit)["agent"]["alive"] is alive
+    assert said(fedct, approved_kit)["agent"]["alive"] is alive
 
 
 def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Kit) -> None:
@@ -213,3 +209,89 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     assert "what has left cannot be told, so nothing leaves" in shown
     assert json.loads(fedct("silo", "status", kit.folder, "--json").out)["records"]["privacy"]["bounded"] is None
     assert fedct("privacy-sheet", kit.folder).code == LedgerError.exit_code
+
+
+# --- the agent and the SuperNode as processes: refused in one sentence, stopped cleanly, with Flower's options
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda kit: withdraw(kit.state), "revoked, so nothing leaves"),
+        (lambda kit: kit.edit("max-rounds = 100", "max-rounds = 200"), "have changed"),
+        (lambda kit: kit.edit("epsilon = 1.0", "epsilon = 0.1"), "epsilon has no effect"),
+    ],
+)
+def test_what_is_not_approved_does_not_start(
+    fedct: Fedct, approved_kit: Kit, spoil: Callable[[Kit], None], said: str
+) -> None:
+    spoil(approved_kit)
+    outcome = fedct("silo", "start", approved_kit.folder)
+    assert (outcome.code, said in outcome.sentence) == (ConfigError.exit_code, True)
+
+
+@contextmanager
+def started(kit: Kit) -> Iterator[subprocess.Popen[str]]:
+    """``fedct silo start`` in a process of its own; it has said that it is ready."""
+    code = "from fedct_flwr.cli.main import run; run()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "silo", "start", str(kit.folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "silo cleveland is ready: about 170 records to train on" in said, said + process.stdout.read()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_it_in_order(fedct: Fedct, approved_kit: Kit, number: signal.Signals) -> None:
+    kit = approved_kit
+    kit.edit("127.0.0.1:9094", "127.0.0.1:1")
+    with started(kit) as process:
+        eventually(lambda: "process" in fedct("silo", "status", kit.folder).out, "the agent's status", pause=0.1)
+        assert "waits for its SuperNode" in fedct("silo", "status", kit.folder).out
+        assert fedct("silo", "status", kit.folder, "--healthy").code == 1
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        assert process.stdout is not None
+        assert process.stdout.read().rstrip().endswith("stopped")
+    assert "not at work" in fedct("silo", "status", kit.folder).out
+    assert fedct("silo", "verify", kit.folder).code == 0
+    assert kit.events == [Event.APPROVED, Event.OPENED]
+
+
+# --- its SuperNode
+
+PROGRAM = ["-P", "-m", "fedct_flwr.hospital.supervisor"]
+
+
+def test_the_command_is_what_the_settings_say_and_flower_takes_it(kit: Kit) -> None:
+    from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
+
+    (kit.folder / "connection" / "client.crt").touch()
+    program, options = (command := supernode_command(kit.config.connection))[:4], command[4:]
+    assert program == [sys.executable, *PROGRAM]
+    assert dict(zip(options[::2], options[1::2], strict=True)) == {
+        "--client-certificate": str(kit.folder / "connection" / "client.crt"),
+        "--client-key": str(kit.folder / "connection" / "client.key"),
+        "--isolation": "process",
+        "--superlink": "localhost:1",
+        "--root-certificates": str(kit.folder / "connection" / "ca.crt"),
+        "--auth-supernode-private-key": str(kit.folder / "connection" / "node.key"),
+        "--superexec-auth-secret-file": str(kit.folder / "connection" / "secret"),
+        "--host": "127.0.0.1",
+        "--port": "9094",
+    }
+    # The client's certificate is our own.
+    parsed = _parse_args_run_supernode().parse_args(options[4:])
+    assert (parsed.isolation, parsed.port) == ("process", 9094)

@@ -1,5 +1,6 @@
 """A run's settings: one sentence for every mistake, and the same values on both sides of Flower's flat run config."""
 
+import tomllib
 from typing import Any
 
 import pytest
@@ -8,9 +9,11 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.types import ConfigError
-from tests.config.probes import APP_CONFIG
+from tests.readme import ROOT
 from tests.sentences import sentence
 
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+APP_CONFIG: dict[str, Any] = PYPROJECT["tool"]["flwr"]["app"]["config"]
 REQUIRED = {"study": "a-study", "data": "heart-disease"}
 
 TRAINING: dict[str, Any] = {

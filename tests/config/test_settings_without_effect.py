@@ -5,8 +5,24 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr import datasets
+from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import RunConfig
-from tests.config.probes import NETWORK, said_of
+from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.types import ConfigError
+
+NETWORK = "tests.federation.learners.network"
+
+
+def said_of(settings: dict[str, Any], **options: Any) -> str:
+    """The sentence that refuses these settings before a simulation; empty if they are taken."""
+    try:
+        config = RunConfig.from_flower({"study": "s", "data": "heart-disease", **settings})
+        dataset = datasets.load(config)
+        check_run(config, dataset, Subject.simulated(dataset), [silo.name for silo in dataset.silos], **options)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize(

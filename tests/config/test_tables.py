@@ -96,12 +96,7 @@ def message(**settings: Any) -> str:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [
-        ("study", "../elsewhere"),
-        ("classes", "healthy,diseased"),
-        ("image-size", "large"),
-        ("image-mode", "sepia"),
-    ],
+    [("study", "../elsewhere"), ("classes", "healthy,diseased"), ("image-size", "large"), ("image-mode", "sepia")],
 )
 def test_a_value_out_of_range_is_one_sentence_with_key_and_value(key: str, value: object) -> None:
     assert message(**{key: value}).startswith(f"{key} = {value!r} in it: ")

@@ -1,12 +1,9 @@
 """The SuperNode's process: it shows a client certificate, follows no redirection, and ends when its work does."""
 
-import contextlib
-import socket
 import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx
@@ -15,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.certificates import create_authority, create_client_certificate, create_server_certificate
 from fedct_flwr.flower.supernode import RETURNED, SETTINGS_CODE, follow_nothing
+from tests.cli.silos import tls_server
 from tests.patience import PATIENCE
 from tests.processes.deployment import free_port
 
@@ -31,34 +29,6 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@contextlib.contextmanager
-def gateway(files: Path) -> Iterator[tuple[int, list[str]]]:
-    """Asks for a certificate; gives its port, and the names of those who have shown one."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files / "server.pem", files / "server.key")
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(files / "clients.crt")
-    shown: list[str] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    raw, _ = listener.accept()
-                    raw.settimeout(20)
-                    with contextlib.suppress(OSError), context.wrap_socket(raw, server_side=True) as connection:
-                        connection.recv(65536)
-                        subject = dict(part[0] for part in connection.getpeercert()["subject"])  # type: ignore[index, misc]
-                        shown.append(str(subject["commonName"]))
-                        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-
-        thread = threading.Thread(target=answer, daemon=True)
-        thread.start()
-        yield listener.getsockname()[1], shown
-        listener.shutdown(socket.SHUT_RDWR)
-    thread.join(20)
-
-
 def run(*arguments: str | Path | int) -> subprocess.CompletedProcess[str]:
     """The launcher as silos run it."""
     return subprocess.run(
@@ -68,7 +38,20 @@ def run(*arguments: str | Path | int) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_supernode_shows_the_certificate(files: Path) -> None:
-    with gateway(files) as (port, shown):
+    shown: list[str] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        subject = dict(part[0] for part in handler.connection.getpeercert()["subject"])  # type: ignore[attr-defined]
+        shown.append(str(subject["commonName"]))
+        handler.send_response_only(400)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files / "server.pem", files / "server.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(files / "clients.crt")
+    with tls_server(context, answer) as port:
         done = run(
             "--client-certificate", files / "client.crt", "--client-key", files / "client.key",
             "--superlink", f"localhost:{port}", "--root-certificates", files / "ca.crt", "--isolation", "process",

@@ -211,12 +211,7 @@ def test_a_label_that_is_no_class_of_the_study_is_refused(tmp_path: Path) -> Non
 
 
 class TestNetworks:
-    SAID: ClassVar[dict[str, Any]] = {
-        "learner": "mlp",
-        "params": {"width": 8},
-        "shape": (784,),
-        "columns": (),
-    }
+    SAID: ClassVar[dict[str, Any]] = {"learner": "mlp", "params": {"width": 8}, "shape": (784,), "columns": ()}
 
     def learner(self) -> tuple[Learner, Any]:
         pytest.importorskip("torch")
@@ -234,14 +229,6 @@ class TestNetworks:
         assert probabilities is not None
         assert (probabilities.argmax(axis=1) == model.predict(X)).all()
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-
-    def test_a_learner_goes_on_from_it(self, tmp_path: Path) -> None:
-        learner, X = self.learner()
-        save_model(tmp_path / "m.safetensors", learner, None, description("", **self.SAID))
-        fresh, _ = self.learner()
-        fresh.reset()  # type: ignore[attr-defined]
-        fresh.load(tmp_path / "m.safetensors")  # type: ignore[attr-defined]
-        assert (fresh.predict(X) == learner.predict(X)).all()
 
     def test_code_that_makes_a_network_is_not_imported_unless_its_package_is_named(self, tmp_path: Path) -> None:
         learner, _ = self.learner()

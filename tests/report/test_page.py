@@ -18,14 +18,7 @@ from fedct_flwr.report.summary import RoundHistory, RunSummary, read_course
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import save
 from fedct_flwr.types import RunError
-from tests.report.folders import (
-    CLASSES,
-    SILOS,
-    add_round,
-    add_weights_round,
-    begin,
-    finished,
-)
+from tests.report.folders import CLASSES, SILOS, add_round, add_weights_round, begin, finished
 from tests.runs.test_scores import EMPTY, GOOD, ONE_CLASS, RARE, row
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"></script><b>&amp;"
@@ -197,14 +190,7 @@ def test_columns_have_a_row_for_each_round_and_a_column_for_each_silo(folder: Ru
     assert course.shares_answers
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "no json\n",
-        '{"round": 1}\n',
-        f'{{"round": 1{"0" * 30}, "silos": {{}}}}\n',
-    ],
-)
+@pytest.mark.parametrize("line", ["no json\n", '{"round": 1}\n', f'{{"round": 1{"0" * 30}, "silos": {{}}}}\n'])
 def test_a_damaged_log_is_said(folder: RunFolder, line: str):
     (folder.path / "rounds.jsonl").write_text(line)
     with pytest.raises(RunError, match=r"rounds\.jsonl is damaged"):

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.runs.records import errors_of, keep_error
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-from fedct_flwr.types import ABSTAIN, RunError
+from fedct_flwr.types import ABSTAIN, RunError, TrainingError
 from tests.sentences import sentence
 
 SETTINGS = {"seed": 0, "quorum": 0.9, "learner": "svm"}
@@ -261,3 +263,24 @@ class TestResult:
     def test_values_are_empty_where_none_was_asked_for(self, folder: RunFolder):
         folder.save_values(np.float32([1.5, np.nan, -0.1]), "length, days")
         assert (folder.path / "values.csv").read_bytes() == b'example,"length, days"\n0,1.5\n1,\n2,-0.1\n'
+
+
+# --- what a silo's learner raised
+
+
+def test_each_round_has_its_own(folder: RunFolder) -> None:
+    keep_error(folder, 1, "bonn", TrainingError("no tree: ValueError: no"))
+    keep_error(folder, 2, "celle", KeyError("x"))
+    assert errors_of(folder, 1) == {"bonn": "no tree: ValueError: no"}
+    assert errors_of(folder) == {**errors_of(folder, 1), **errors_of(folder, 2)}
+    assert errors_of(folder, 3) == {}
+
+
+def test_several_silos_at_once_lose_no_line(folder: RunFolder) -> None:
+    names = [f"silo-{number}" for number in range(40)]
+    threads = [threading.Thread(target=keep_error, args=(folder, 1, name, KeyError("x" * 400))) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(errors_of(folder, 1)) == set(names)
