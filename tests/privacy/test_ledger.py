@@ -107,14 +107,20 @@ def killed() -> bytes:
 
 
 class TestStickyAnswers:
-    def test_the_same_question_gets_the_same_answer_at_no_cost(self, tmp_path: Path, ledger: Ledger) -> None:
+    def test_the_same_question_gets_the_same_answer_at_no_cost(self, tmp_path: Path) -> None:
+        answers = []
+        for drawn in (b"first", b"second"):
+            with Ledger(tmp_path) as ledger:
+                answers.append(ledger.answer(*WHERE, ONE, TENTH, b"round 1", lambda drawn=drawn: drawn))
+        assert answers == [b"first", b"first"]
+        assert charges(tmp_path) == 1
+
+    def test_whether_a_question_was_answered_can_be_asked_for_nothing(self, tmp_path: Path, ledger: Ledger) -> None:
         assert ledger.answered(*WHERE, b"round 1") is None
         with pytest.raises(Killed):
             ledger.answer(*WHERE, ONE, TENTH, b"round 1", killed)
         assert ledger.answered(*WHERE, b"round 1") is None  # charged, and not drawn
-        for drawn in (b"answer", b"another"):
-            with Ledger(tmp_path) as again:
-                assert again.answer(*WHERE, ONE, TENTH, b"round 1", lambda drawn=drawn: drawn) == b"answer"
+        ledger.answer(*WHERE, ONE, TENTH, b"round 1", lambda: b"answer")
         assert ledger.answered(*WHERE, b"round 1") == b"answer"
         assert ledger.answered("other", "records", b"round 1") is None
         assert charges(tmp_path) == 1
@@ -178,6 +184,12 @@ class TestUnusedCharges:
         assert ledger.answer(*WHERE, ONE, TENTH, b"other", lambda: b"b") == b"b"
         assert ledger.spent(*WHERE).charges == 2
 
+    def test_what_was_charged_without_a_question_was_released(self, tmp_path: Path) -> None:
+        with Ledger(tmp_path / "new") as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+            ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"a")
+            assert ledger.spent(*WHERE).charges == 2
+
     def test_of_two_draws_for_one_charge_the_second_is_charged_too(self, tmp_path: Path, ledger: Ledger) -> None:
         def overtaken() -> bytes:
             with Ledger(tmp_path) as quick:
@@ -191,14 +203,15 @@ class TestUnusedCharges:
 
 
 class TestProcesses:
-    def test_a_process_killed_anywhere_has_paid_for_all_it_was_told(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("seen", [1, 7, 20])
+    def test_a_process_killed_anywhere_has_paid_for_all_it_was_told(self, tmp_path: Path, seen: int) -> None:
         code = """
             for number in range(1, 100_000):
                 ledger.charge("study", "records", Budget(1e6, 0.0), pure(0.001))
                 print(number, flush=True)
         """
         with begin(tmp_path, code) as process:
-            told = [process.stdout.readline() for _ in range(7)]
+            told = [process.stdout.readline() for _ in range(seen)]
             process.send_signal(signal.SIGKILL)
             # Not communicate: it passes over what has been read ahead.
             last = int([*told, *process.stdout.read().splitlines()][-1])
@@ -230,13 +243,16 @@ def _corrupt(state: Path) -> None:
     database(state).write_bytes(content)
 
 
-def _changed(statement: str) -> Callable[[Path], None]:
-    def change(state: Path) -> None:
-        with sqlite3.connect(database(state)) as connection:
-            connection.execute(statement)
-        connection.close()
+def _forget_charges(state: Path) -> None:
+    with sqlite3.connect(database(state)) as connection:
+        connection.execute("DELETE FROM charges WHERE number = 2")
+    connection.close()
 
-    return change
+
+def _unknown_event(state: Path) -> None:
+    with sqlite3.connect(database(state)) as connection:
+        connection.execute("""UPDATE charges SET event = '{"type": "Free"}' WHERE number = 1""")
+    connection.close()
 
 
 def _another_ledger(state: Path) -> None:
@@ -250,10 +266,9 @@ FAULTS: dict[str, Callable[[Path], object]] = {
     "the file is gone": lambda state: database(state).unlink(),
     "the folder is gone": lambda state: shutil.rmtree(state / "privacy"),
     "the file is corrupt": _corrupt,
-    "charges are missing": _changed("DELETE FROM charges WHERE number = 2"),
-    "an unknown event": _changed("""UPDATE charges SET event = '{"type": "Free"}' WHERE number = 1"""),
+    "charges are missing": _forget_charges,
+    "an unknown event": _unknown_event,
     "another ledger": _another_ledger,
-    "an old copy was put back": lambda state: shutil.copy(state / "old", database(state)),
     "the mark is gone": lambda state: (state / "ledger.mark").unlink(),
     "the mark is of another ledger": lambda state: (state / "ledger.mark").write_text("0123\n.."),
     "the mark is ahead": lambda state: (state / "ledger.mark").write_bytes((state / "ledger.mark").read_bytes() + b"."),
@@ -267,8 +282,6 @@ class TestFailsClosed:
         ledger = Ledger(tmp_path)
         for _ in range(3):
             ledger.charge(*WHERE, ONE, TENTH)
-        ledger.close()
-        shutil.copy(database(tmp_path), tmp_path / "old")
         ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"a")
         ledger.close()
         if running and "mark" not in fault and "gone" not in fault:
@@ -284,6 +297,16 @@ class TestFailsClosed:
             with pytest.raises(LedgerError):
                 ledger.approve(*WHERE, Budget(5.0, 0.0), "somebody")
         ledger.close()
+
+    def test_an_old_copy_that_was_put_back_is_noticed(self, tmp_path: Path) -> None:
+        with Ledger(tmp_path) as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+        old = database(tmp_path).read_bytes()
+        with Ledger(tmp_path) as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+        database(tmp_path).write_bytes(old)
+        with Ledger(tmp_path) as ledger, pytest.raises(LedgerError, match="charges are missing"):
+            ledger.charge(*WHERE, ONE, TENTH)
 
     def test_a_crash_between_commit_and_mark_is_made_good(self, tmp_path: Path) -> None:
         with Ledger(tmp_path) as ledger:
@@ -365,6 +388,15 @@ def test_what_was_charged_before_counts_once(tmp_path: Path) -> None:
     charge(shared_ledger(tmp_path, "lung"), 2)
     with pytest.raises(BudgetExceeded):
         charge(shared_ledger(tmp_path, "lung"), 1)
+
+
+def test_a_folder_that_was_lost_ends_all_releases(tmp_path: Path) -> None:
+    charge(shared_ledger(tmp_path, "heart"), 1)
+    for path in (tmp_path / "common" / "privacy").iterdir():
+        path.unlink()
+    with pytest.raises(LedgerError, match="is gone, and was used"):
+        charge(shared_ledger(tmp_path, "heart"), 1)
+    assert own(tmp_path, "heart") == 1
 
 
 @pytest.mark.parametrize(

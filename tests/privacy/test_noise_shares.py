@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import get_epsilon_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from fedct_flwr.config.privacy import NoisePlan
 from fedct_flwr.coordinator.summing import opened
@@ -31,7 +31,7 @@ from fedct_flwr.privacy.noise_shares import (
     unlike_one,
 )
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.privacy.tally_noise import spent_by, tally_mechanism
+from fedct_flwr.privacy.tally_noise import noise_for, spent_by, tally_mechanism
 from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
 from fedct_flwr.types import ABSTAIN, ConfigError, Refusal, Refused
@@ -64,6 +64,14 @@ def test_a_sum_is_as_close_to_one_discrete_gaussian_as_theorem_1_says(scale: flo
     assert 0 < ratio <= unlike_one(scale, shares)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1.5, 2.0, 5.0, 50.0])
+def test_one_discrete_gaussian_is_as_close_to_a_rounded_one_as_the_guarantee_says(scale: float) -> None:
+    reach = int(40 * scale)
+    numbers = np.arange(-reach, reach + 1)
+    rounded = norm.cdf((numbers + 0.5) / scale) - norm.cdf((numbers - 0.5) / scale)
+    assert np.abs(pmf(scale, reach) - rounded).sum() / 2 < 1 / (4 * scale**2)
+
+
 def hockey_stick(shares: int, scale: float, shift: int, epsilon: float) -> float:
     """The exact delta at epsilon of the sum of so many shares, moved by ``shift`` or not."""
     total = sum_of(scale, shares, int(40 * scale))
@@ -72,19 +80,15 @@ def hockey_stick(shares: int, scale: float, shift: int, epsilon: float) -> float
 
 
 @pytest.mark.parametrize("honest", [1, 2, 4])
-@pytest.mark.parametrize("of_votes", [0.0, 0.5, 2.0], ids=["gradients", "fine grid", "coarse grid"])
-def test_the_exact_delta_of_a_sum_is_within_what_is_promised(of_votes: float, honest: int) -> None:
-    votes, sums = VoteShares(of_votes or 1.0, 1, 2, honest), NoiseShares(1.5, 60, 1, 1, honest)
-    event, scale, most = (
-        (votes.event().event, votes.share_scale, votes.grid) if of_votes else (sums.event(), sums.share_scale, 60)
-    )
-    for delta in (1e-2, 1e-4):
-        promised = epsilon(event, delta).upper
-        slack = 0.0 if of_votes else sums.slack(promised)
-        assert hockey_stick(honest, scale, most, promised) <= delta + slack
+def test_the_exact_delta_of_a_sum_is_within_what_is_promised(honest: int) -> None:
+    shares = NoiseShares(multiplier=1.5, sensitivity=60, sums=1, numbers=1, honest=honest)
+    for delta in (1e-2, 1e-3, 1e-4):
+        promised = epsilon(shares.event(), delta).upper
+        exact = hockey_stick(honest, shares.share_scale, 60, promised)
+        assert exact <= delta + shares.slack(promised)
         # With the noise of one silo missing it is not.
         if honest > 1:
-            assert hockey_stick(honest - 1, scale, most, promised) > delta + slack
+            assert hockey_stick(honest - 1, shares.share_scale, 60, promised) > delta + shares.slack(promised)
 
 
 def test_all_sums_together_cost_the_epsilon_that_was_asked_for() -> None:
@@ -183,6 +187,32 @@ def test_the_honest_silos_noise_is_one_discrete_gaussian(shares: VoteShares | No
     assert not differs(drawn.ravel(), whole_scale(shares))
 
 
+@pytest.mark.parametrize("planted", ["half the noise", "divided by all silos", "one silo adds none"])
+@pytest.mark.parametrize("shares", KINDS.values(), ids=KINDS)
+def test_planted_mistakes_are_seen(shares: VoteShares | NoiseShares, planted: str) -> None:
+    silos, honest = 5, shares.honest
+    scale = {"half the noise": shares.share_scale / 2, "divided by all silos": shares.share_scale * (3 / 5) ** 0.5}
+    adding = honest - 1 if planted == "one silo adds none" else honest
+    assert silos > honest
+    drawn = np.sum(
+        [noise.discrete_gaussian(scale.get(planted, shares.share_scale), (200, 10)) for noise in simulated(adding)],
+        axis=0,
+    )
+    assert differs(drawn.ravel(), whole_scale(shares))
+
+
+@pytest.mark.parametrize("honest", [1, 2, 4])
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_the_exact_delta_of_one_count_is_within_what_is_promised(honest: int, scale: float) -> None:
+    shares = VoteShares(scale, 1, 2, honest)
+    count = shares.event().event
+    for delta in (1e-2, 1e-4):
+        promised = epsilon(count, delta).upper
+        assert hockey_stick(honest, shares.share_scale, shares.grid, promised) <= delta
+        if honest > 1:
+            assert hockey_stick(honest - 1, shares.share_scale, shares.grid, promised) > delta
+
+
 @given(
     scale=st.floats(2.0**-10, 2.0**20),
     queries=st.integers(1, 100_000),
@@ -269,8 +299,19 @@ def test_a_sum_that_is_dearer_than_the_budget_is_refused_at_once_and_charges_not
 # --- the coordinator's noise
 
 
+SIMULATED = noise_for(real=False)
+NOBODY = np.full(1000, ABSTAIN, dtype=np.int16)
+
+
 def tally_plan(mechanism: str, epsilon: float = 1.0, delta: float = 1e-5, **settings: Any) -> NoisePlan:
     return NoisePlan(mechanism, epsilon, delta, **settings)
+
+
+def test_real_silos_have_secure_noise_and_simulated_ones_that_of_the_seed() -> None:
+    assert noise_for(real=True)(np.random.default_rng(0)).secure
+    first, second = (SIMULATED(np.random.default_rng(0)) for _ in range(2))
+    assert not first.secure
+    assert first.octets(8) == second.octets(8)
 
 
 def test_noise_is_calibrated_to_the_budget_for_all_votes_of_a_silo() -> None:
@@ -290,3 +331,8 @@ def test_golden_numbers() -> None:
     """Where FedKT's paper has 5.14 for 148 queries with gamma .04."""
     found = {noise: spent_by(ON_COUNTS[noise](25.0), 148, 1e-5).epsilon for noise in ("laplace", "gumbel")}
     assert found == {"laplace": pytest.approx(4.145, abs=0.005), "gumbel": pytest.approx(2.102, abs=0.005)}
+
+
+def test_a_silo_of_two_students_has_twice_the_votes() -> None:
+    silo = spent_by(Laplace(20.0, 2, PrivacyUnit.SILO), 40, 1e-5)
+    assert silo.epsilon == pytest.approx(spent_by(Laplace(10.0), 40, 1e-5).epsilon, rel=0.01)

@@ -79,6 +79,19 @@ def test_the_chance_to_take_a_class_is_never_too_small(exponent: float) -> None:
     assert chance_of_exp(exponent) / ONE == pytest.approx(math.exp(exponent), rel=1e-12, abs=2 / ONE)
 
 
+@pytest.mark.parametrize("scale", [0.3, 1.0, 25.0])
+def test_simulated_noise_has_the_variance_of_the_secure_one(scale: float) -> None:
+    for draw in ("discrete_laplace", "discrete_gaussian"):
+        noise = getattr(SimulatedNoise(np.random.default_rng(0)), draw)(scale, (200_000,)).astype(float)
+        weight = {
+            "discrete_laplace": lambda x: np.exp(-abs(x) / scale),
+            "discrete_gaussian": lambda x: np.exp(-(x**2) / (2 * scale**2)),
+        }[draw]
+        x = np.arange(-2000, 2001)
+        variance = (x**2 * weight(x)).sum() / weight(x).sum()
+        assert noise.var() == pytest.approx(variance, rel=0.05)
+
+
 def seeded(seed: int = 0) -> SimulatedNoise:
     return SimulatedNoise(np.random.default_rng(seed))
 

@@ -108,6 +108,11 @@ def test_what_is_no_result_is_refused(wrong: dict[str, Any], wording: SnapshotAs
     assert str(caught.value).partition(": ")[0] == wording
 
 
+@pytest.mark.parametrize(("epsilon", "kept"), [(0.0, True), (2.0, True), (2.1, False)])
+def test_a_budget_is_kept_as_long_as_no_more_is_spent(epsilon: float, kept: bool) -> None:
+    assert Spending(whom="a", delta=1e-5, epsilon=epsilon, budget=2.0).kept is kept
+
+
 RECORDED = Path(__file__).parents[1] / "golden" / "recorded"
 NUMBER = r"([0-9.e+-]*[0-9])"
 PRINTED: list[tuple[str, Callable[..., DpEvent]]] = [

@@ -11,7 +11,15 @@ from dp_accounting import DpEvent
 from scipy.stats import chi2
 
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.privacy.mechanisms import MECHANISMS, Gaussian, Gumbel, Laplace, Mechanism, RandomizedResponse, Xor
+from fedct_flwr.privacy.mechanisms import (
+    MECHANISMS,
+    Gaussian,
+    Gumbel,
+    Laplace,
+    Mechanism,
+    RandomizedResponse,
+    Xor,
+)
 
 Output = int | tuple[int, ...]
 Input = int | tuple[int, ...]

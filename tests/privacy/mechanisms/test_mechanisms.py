@@ -7,7 +7,12 @@ import pytest
 
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.mechanisms import MECHANISMS, Laplace, Mechanism, Xor
+from fedct_flwr.privacy.mechanisms import (
+    MECHANISMS,
+    Laplace,
+    Mechanism,
+    Xor,
+)
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError
 from tests.privacy.mechanisms import cases
@@ -65,6 +70,19 @@ def test_the_papers_setting_is_a_coin_and_costs_what_its_worst_case_does() -> No
     mechanism = Xor(10, 0.1 / 3_000)
     assert mechanism._flip / 2**64 == pytest.approx(0.49999, abs=1e-5)
     assert epsilon(mechanism.event(50_000), 0).upper == pytest.approx(100_000 * 0.1 / 3_000)
+
+
+def test_laplace_noise_on_one_count_is_no_better_than_on_two() -> None:
+    """The event has the whole L1 distance in one count; a moved vote has half of it in each of two."""
+    for scale in (0.7, 2.0, 10.0):
+        weights = {x: math.exp(-abs(x) / scale) for x in range(-150, 151)}
+        total = sum(weights.values())
+        one = {x: w / total for x, w in weights.items()}
+        shifted = {x: one.get(x - 2, 0.0) for x in one}
+        pairs = {(x, y): one[x] * one[y] for x in range(-70, 71) for y in range(-70, 71)}
+        moved = {(x, y): one[x - 1] * one[y + 1] for x, y in pairs}
+        for eps in np.linspace(0, 2 / scale, 9):
+            assert cases.divergence(pairs, moved, eps) <= cases.divergence(one, shifted, eps) + 1e-9
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf])
