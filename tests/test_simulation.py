@@ -114,6 +114,7 @@ def test_a_model_refuses_numbers_for_categories(run: Run) -> None:
         ({"crp": -999.0}, "column 'crp' in the new records lies apart"),
         ({"age": 7.0}, "column 'age' in the new records lies apart"),
         ({"sex": "F"}, "column 'sex' in the new records has values that the public set does not have"),
+        ({name: [None, *column[1:]] for name, column in records(5).items()}, "1 of 60 records have no value at all"),
         ({"sex": ["F", *records(5)["sex"][1:]]}, "1 of 60 records have a value of 'sex' that the study does not know"),
     ],
 )

@@ -164,7 +164,7 @@ def say_findings(records: Unlabeled) -> None:
 
     Models take these for one of no known kind.
     """
-    for sentence in sentences(records.findings, records.unknown, len(records.names)):
+    for sentence in sentences(records.findings, records.unknown, records.X):
         Output(to_stderr=True).warn(sentence)
 
 

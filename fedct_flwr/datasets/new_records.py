@@ -88,12 +88,14 @@ def unknown_in(X: Features, columns: Sequence[Column]) -> dict[str, int]:
     return {name: number for name, number in counts.items() if number}
 
 
-def sentences(findings: Collection[Finding], unknown: Mapping[str, int], records: int) -> Iterator[str]:
-    """What is said of new ``records``: the findings, and of columns without one, how many values are unknown."""
+def sentences(findings: Collection[Finding], unknown: Mapping[str, int], X: Features) -> Iterator[str]:
+    """What is said of new records ``X`` ``(n, ...)``: the findings, and numbers of unknown values and empty records."""
     yield from (found.sentence for found in findings)
+    of = f"of {count(len(X), 'record')} have"
     for name in sorted(unknown.keys() - {found.column for found in findings}):
-        number = f"{unknown[name]:,} of {count(records, 'record')}"
-        yield f"{number} have a value of {quoted(name)} that the study does not know"
+        yield f"{unknown[name]:,} {of} a value of {quoted(name)} that the study does not know"
+    if X.dtype.kind == "f" and (empty := int(np.isnan(X.reshape(len(X), -1)).all(axis=1).sum())):
+        yield f"{empty:,} {of} no value at all: take them out"
 
 
 def _said(found: Sequence[Finding]) -> tuple[Finding, ...]:

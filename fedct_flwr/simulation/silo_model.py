@@ -21,7 +21,7 @@ from fedct_flwr.scoring import r_squared_of
 from fedct_flwr.scoring.assessment import Labels, predict
 from fedct_flwr.scoring.intervals import UNKNOWN
 from fedct_flwr.scoring.subgroups import subgroups
-from fedct_flwr.simulation.silos import as_array, labels_of, named, table_of
+from fedct_flwr.simulation.silos import as_array, check_aligned, labels_of, named, table_of
 from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, Features, SiloName
 
@@ -88,10 +88,13 @@ class SiloModel:
         if self.schema.follow_up:
             if not isinstance(outcomes, tuple | list) or len(outcomes) != 2:
                 raise DataError("the outcomes are times of follow-up: give a pair (times, events)")
+            for each in outcomes:
+                check_aligned(records, each, _RECORDS)
             risk = self.predict(records)
             pair = np.stack([labels_of(each, len(risk), _RECORDS).astype(object) for each in outcomes], axis=1)
             table = with_signed_times(named(pair, ["times", "events"], _OUTCOMES), "times", "events", _OUTCOMES)
             return survival.concordance(survival.times_of(numbers(table, "times", _OUTCOMES)), risk).value
+        check_aligned(records, outcomes, _RECORDS)
         predicted = self.predict(records)
         table = named(labels_of(outcomes, len(predicted), _RECORDS)[:, np.newaxis], ["outcome"], _OUTCOMES)
         if self.schema.outcome.number:
@@ -145,7 +148,7 @@ class SiloModel:
         if answers := outcome.intersection(table.column_names):
             table = table.drop_columns([*answers])
         findings, X = inspect_new(table, columns, learned=self._quantiles), encode_new(table, columns, _RECORDS)
-        for sentence in sentences(findings, unknown_in(X, columns), len(X)):
+        for sentence in sentences(findings, unknown_in(X, columns), X):
             _tell(sentence)
         return X
 

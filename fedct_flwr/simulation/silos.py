@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -34,7 +35,7 @@ from fedct_flwr.learners.catalog import HeldLearner, is_network, is_plain
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import listed, quoted, suggest
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, LearnerError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, LearnerError, SiloName
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -206,6 +207,7 @@ def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
         return table_of(given, where, label)
     if len(given) != 2:
         raise DataError(f"{where} is a tuple of {len(given)}: give a DataFrame, or a pair (X, y) of arrays")
+    check_aligned(*given, where)
     features = table_of(given[0], where)
     labels = labels_of(given[1], features.num_rows, where)
     if column in features.column_names:
@@ -225,11 +227,34 @@ def labels_of(given: Any, num_records: int, where: str) -> NDArray[Any]:
     return labels
 
 
+def check_aligned(X: Any, y: Any, where: str) -> None:
+    """Raise DataError where the indexes of two pandas objects hold the same in another order, or warn of others.
+
+    Records and labels are paired by position, as scikit-learn does.
+    """
+    one: Any = getattr(X, "index", None)
+    other: Any = getattr(y, "index", None)
+    # A list has a method of this name.
+    if not hasattr(one, "equals") or not hasattr(other, "equals") or one.equals(other):
+        return
+    if len(one) == len(other) and one.isin(other).all() and other.isin(one).all():
+        raise DataError(
+            f"{where} is in another order than its labels, by their indexes: sort both, or give the labels' to_numpy() "
+            "if rows belong together as they stand"
+        )
+    what = (
+        f"{where} and its labels have indexes that differ, and are paired by position: check that rows belong together"
+    )
+    warnings.warn(what, DataWarning, stacklevel=2)
+
+
 def table_of(given: Any, where: str, label: str = "") -> pa.Table:
     """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks.
 
     Categories of numbers are text, but for those of the ``label`` column.
     """
+    if isinstance(given, tuple):
+        raise DataError(f"{where} is a tuple of {len(given)}: give the table alone")
     if isinstance(given, pa.Table):
         _check_names(given.column_names, where)
         return _table(given.columns, given.column_names, label)

@@ -411,7 +411,7 @@ def test_the_label_column_is_that_of_the_run(fedct: Fedct, tmp_path: Path) -> No
 
 
 def test_labels_are_names_and_no_numbers(fedct: Fedct, tmp_path: Path) -> None:
-    table = patients().assign(label=lambda own: own.label.map({"ill": "01", "well": "1.10"}))
+    table = of_ages().assign(label=lambda own: own.label.map({"ill": "01", "well": "1.10"}))
     silos, public = {"a": table[:100], "b": table[100:]}, table.drop(columns="label")
     options: dict[str, Any] = {"learner": "naive-bayes", "rounds": 1, "progress": False, "inspect": False}
     simulate(silos, public, label="label", run_dir=tmp_path / "run", save_models=True, **options)

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fedct_flwr import ConfigError, DataError, datasets, simulate
+from fedct_flwr import ConfigError, DataError, DataWarning, datasets, simulate
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, from_tables
@@ -18,7 +18,7 @@ from fedct_flwr.datasets.schema import Held
 from fedct_flwr.datasets.tables import columns_of
 from fedct_flwr.datasets.values import CATEGORY
 from fedct_flwr.learners.text import transformer_for
-from fedct_flwr.simulation.silos import data_of, learners_of, table_of
+from fedct_flwr.simulation.silos import check_aligned, data_of, learners_of, table_of
 from tests.sentences import sentence
 
 NUMBERS = np.arange(40.0) % 5
@@ -228,6 +228,21 @@ def test_lists_are_arrays_and_rows_of_different_lengths_are_refused() -> None:
         table_of([[1.5, 2.0], [1.5]], "it")
     with pytest.raises(ConfigError, match=r"label column of the table of silo 'a', or give a tuple \(X, y\)"):
         data_of({"a": [X := [[1.0]], [0]], "b": (X, [1])}, X, "")
+
+
+def test_records_and_labels_in_another_order_are_refused_by_their_indexes() -> None:
+    X = pd.DataFrame({"age": [30.0, 40.0, 50.0]}, index=[5, 7, 9])
+    y = pd.Series([0, 1, 1], index=X.index)
+    check_aligned(X, y, "it")
+    check_aligned(X, y[::-1].to_numpy(), "it")
+    with pytest.raises(DataError, match="it is in another order than its labels"):
+        check_aligned(X, y[::-1], "it")
+    with pytest.raises(DataError, match="the table of silo 'a' is in another order"):
+        data_of({"a": (X, y[::-1])}, X, "")
+    with pytest.warns(DataWarning, match="indexes that differ, and are paired by position"):
+        check_aligned(X, y.reset_index(drop=True), "it")
+    with pytest.raises(DataError, match="it is a tuple of 2: give the table alone"):
+        table_of((X, None), "it")
 
 
 def test_numbers_that_no_column_holds_are_named() -> None:

@@ -211,6 +211,12 @@ SAID: Final[dict[str, Case]] = {
     "numbers empty in public": Case(lambda p: p.change(PUBLIC, "crp", lambda cell: ""), "column-missing", "crp"),
     "a sentinel": Case(lambda p: p.some("essen", "crp", range(12), "-999"), "missing-as-number", "crp", "essen"),
     "a sentinel in public": Case(lambda p: p.some(PUBLIC, "age", range(12), "999"), "missing-as-number", "age"),
+    "ages of 0": Case(lambda p: p.some("essen", "age", range(0, 400, 9), "0"), "missing-as-number", "age", "essen"),
+    "days as whole numbers": Case(
+        lambda p: p.add("seen", lambda name, row: f"20{row % 24:02}{row % 12 + 1:02}{row % 28 + 1:02}"),
+        "dates-as-text",
+        "seen",
+    ),
     "the same records again": Case(
         lambda p: p.copy("essen", "essen", 100),
         "repeated-records",

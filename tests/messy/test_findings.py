@@ -113,7 +113,15 @@ def test_a_class_that_stands_for_a_missing_label_is_said(tmp_path: Path, label: 
 
 
 @pytest.mark.parametrize(
-    ("classes", "said"), [("019", "9"), ("01234567899", ""), ("12345", ""), (["0", "1", "-9"], "-9"), (["-1", "1"], "")]
+    ("classes", "said"),
+    [
+        ("019", "9"),
+        ("01234567899", ""),
+        ("12345", ""),
+        (["0", "1", "-9"], "-9"),
+        (["-1", "1"], ""),
+        (["0", "1", "-1"], "-1"),
+    ],
 )
 def test_a_code_is_a_missing_label_where_it_is_far_from_other_classes(classes: Sequence[str], said: str) -> None:
     labels = pa.table({"ill": [*classes] * 20})
@@ -194,6 +202,7 @@ HEALTHY_COLUMNS = {
     "grades": ["0", "1", "2"],
     "years": [str(year) for year in range(2008, 2024)],
     "percentages up to 99": ["95", "96", "97", "98", "99", "99"],
+    "cigarettes a day": ["0"] * 9 + [str(number) for number in range(3, 41)],
 }
 
 

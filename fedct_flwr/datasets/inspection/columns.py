@@ -6,11 +6,12 @@ from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 from scipy.stats import rankdata
 
-from fedct_flwr.datasets.dates import PLACEHOLDERS, likely_forms
+from fedct_flwr.datasets.dates import PLACEHOLDERS, days, likely_forms
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
     MISSING_CODES,
@@ -31,6 +32,8 @@ _CHANCE: Final = 0.001
 """Chance below which a finding is no accident."""
 _SAME: Final = 0.95
 """Spearman's correlation of a column that is the follow-up again; in two survival tables by silo it is at most 0.62."""
+_APART: Final = 0.2
+"""Of the width of all other numbers: what a frequent 0 or -1 lies from them, if it means missing."""
 _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # A value below the limit of detection, or above a scale.
@@ -63,6 +66,9 @@ def of_public(
             else redaction.leave_out
         )
         yield redaction.refused("one-per-record", name, "", f"{what} have", fix)
+    elif cells.kind is CellKind.NUMBERS and name not in dated and _are_days(cells):
+        what, fix = "holds dates as whole numbers (YYYYMMDD)", _remedy(redaction, '"%Y%m%d"')
+        yield redaction.finding("dates-as-text", name, "", what, fix)
     elif cells.kind is CellKind.NUMBERS and name not in dated and _numbers_rows(column, cells):
         several = cells.distinct < cells.records
         what = f"{'' if name.strip() else 'without a name '}numbers the {'patients' if several else 'records'}"
@@ -99,6 +105,15 @@ def _numbers_rows(column: Inspected, cells: Cells) -> bool:
         return bool(many and numbers[0] in (0, 1) and np.isin(steps, (0, 1)).all())
     ordered = bool(column.silos) and all(_in_order(own) for own in column.tables.values())
     return bool(ordered or (steps == 1).all() or _UNNAMED.fullmatch(column.name))
+
+
+def _are_days(cells: Cells) -> bool:
+    """Whether all numbers are days such as 20240131, from 1900 to 2100."""
+    values = cells.tally[0]
+    if len(values) < FEWEST or (values % 1).any() or values[0] < 19000101 or values[-1] > 21001231:
+        return False
+    found = days(pa.chunked_array([values.astype(np.int64)]), "%Y%m%d", "")
+    return found is not None and not found.null_count
 
 
 def _in_order(cells: Cells) -> bool:
@@ -289,9 +304,9 @@ def _stand_out(codes: Floats, often: Ints, rest: Floats, there: Ints, *, alone: 
         return True
     cells = int(often.sum() + there.sum())
     near = there[np.cumsum(there[::-1])[::-1] <= max(0.1 * cells, there[-1])]
-    return bool(
-        often.min() >= max(5, 0.02 * cells, 4 * near.max(initial=1)) and len(rest) > _MANY and abs(codes[0]) > 1
-    )
+    # Amounts and counts may well be 0, where others are near it.
+    apart = abs(codes[0]) > 1 or codes[0] - rest[-1] > _APART * (rest[-1] - rest[0])
+    return bool(often.min() >= max(5, 0.02 * cells, 4 * near.max(initial=1)) and len(rest) > _MANY and apart)
 
 
 def _far_numbers(column: Inspected, silo: SiloName, redaction: Redaction, shown: Any) -> Iterator[Finding]:

@@ -158,7 +158,8 @@ def _unknown_labels(total: Counter[str], agreed: Collection[str], label: str) ->
         others = [value for other, value in numbers.items() if other != name]
         code = numbers.get(name, 0.0)
         far = code < 0 <= min(others, default=0.0) or code > 2 * max(others, default=0.0) + 1
-        if name not in agreed and (is_word or (abs(code) in MISSING_CODES and far)):
+        # pandas writes -1 for a missing category.
+        if name not in agreed and (is_word or ((code == -1 or abs(code) in MISSING_CODES) and far)):
             message = f"the class {quoted(name)} in the label column {quoted(label)} looks like a missing label"
             fix = f"take its {count(total[name], 'record')} out, unless it is a class"
             yield Finding("missing-as-number", Severity.SAID, message, fix, label)
