@@ -40,8 +40,8 @@ def privacy_sheet(
 ) -> None:
     """Write one page of plain language, as Markdown: what is promised, what was spent, what is not covered.
 
-    The spending is recomputed from the silo's ledger, or read from the run where the coordinator adds the noise.
-    Exit code 4 if neither can be read.
+    The spending is recomputed from the silos' ledgers; noise on all silos' votes or sums is read from the run's result.
+    Exit code 4 if one that is needed cannot be read.
     """
     check_new(output)
     if (folder / SILO_FILE).is_file():

@@ -89,7 +89,7 @@ def unknown_in(X: Features, columns: Sequence[Column]) -> dict[str, int]:
 
 
 def sentences(findings: Collection[Finding], unknown: Mapping[str, int], X: Features) -> Iterator[str]:
-    """What is said of new records ``X`` ``(n, ...)``: the findings, and numbers of unknown values and empty records."""
+    """Sentences on new records ``X`` ``(n, ...)``: findings, unknown values by column, and records without a value."""
     yield from (found.sentence for found in findings)
     of = f"of {count(len(X), 'record')} have"
     for name in sorted(unknown.keys() - {found.column for found in findings}):

@@ -11,10 +11,11 @@ from typing import Any
 class Drawn:
     """A public set to draw, as ``public`` of ``simulate()``, where no real one exists.
 
-    ``epsilon`` and ``delta`` are what it tells about a record, besides what labels tell; with ``epsilon`` 0 it follows
-    from the dictionary alone. ``dictionary`` is a file (TOML, a frictionless Table Schema, REDCap's CSV) or a mapping
-    of columns to their form: ``{"age": {"kind": "integer", "range": [18, 100]}}``. Without one, ranges and categories
-    come from all tables, with a PrivacyWarning.
+    Its ``rows`` examples are drawn from counts of each column's values in the silos' records, with noise. At real silos
+    these counts are ``(epsilon, delta)``-DP for a record, or for a patient with a group column, apart from what labels
+    cost; with ``epsilon`` 0 none are used, and values spread evenly. ``dictionary`` is a file (TOML, a frictionless
+    Table Schema, REDCap's CSV) or a mapping of columns to their form: ``{"age": {"kind": "integer", "range": [18,
+    100]}}``. Without one, ranges and categories come from all tables, with a PrivacyWarning.
     """
 
     epsilon: float = 1.0

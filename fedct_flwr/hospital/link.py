@@ -200,7 +200,7 @@ class LinkStatus:
 
     @property
     def silence(self) -> float:
-        """Seconds since the coordinator last answered."""
+        """Seconds since the coordinator last answered, or since the start if it never has."""
         return max(0.0, time.time() - self.heard)
 
     @property

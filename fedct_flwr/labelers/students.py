@@ -207,7 +207,11 @@ class Transfer(KeepsNothing):
         )
 
     def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
-        """Labels by the vote of a partition's teachers."""
+        """Labels ``(lessons,)`` by the votes of a partition's teachers, ``counts`` ``(lessons, classes)``.
+
+        With a mechanism the noisy maximum; otherwise the plurality, where ties draw lots, and ABSTAIN without a vote.
+        Raises TrainingError if there is no vote at all, ValueError for a mechanism without ``noise``.
+        """
         if self._mechanism is not None:
             return privacy.noisy_max(self._mechanism, counts, _needed(noise))
         if not counts.any():

@@ -180,7 +180,10 @@ class Correctable(Averageable, Resumable, Protocol):
 
     @property
     def reach(self) -> float | None:
-        """Steps of a round times their rate; None where steps are no multiples of gradients (Adam)."""
+        """Steps of a round times the learning rate, by which SCAFFOLD divides the change of weights.
+
+        None where steps are not one fixed multiple of gradients: with Adam, or with a rate that decays.
+        """
 
     def advance_corrected(self, private: "Examples", correction: Correction) -> None:
         """Train for one round on private examples. Raises TrainingError, in the state of before."""

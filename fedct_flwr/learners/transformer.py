@@ -106,7 +106,10 @@ class Classifier(nn.Module):
         return {name: value for name, value in super().state_dict(*args, **kwargs).items() if name in self._trained}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Take over trained weights. Raises RuntimeError if they are others than this network's."""
+        """Take over the weights that ``state_dict`` returns; those that are not trained stay as they are.
+
+        Raises RuntimeError for weights of other shapes and, if ``strict``, unless the names are those that are trained.
+        """
         if strict and state_dict.keys() != self._trained:
             raise RuntimeError("Other weights are trained in this network")
         return super().load_state_dict(state_dict, strict=False, assign=assign)

@@ -306,7 +306,10 @@ class RandomizedResponse:
         check_epsilon(self.epsilon, "randomized response's epsilon (per label)")
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> HardLabels:
-        """Labels ``(examples,)``, without abstentions. Raises ConfigError for soft labels, ValueError for others."""
+        """Randomized labels ``(examples,)`` of hard labels ``votes`` ``(examples,)``; ABSTAIN becomes any class.
+
+        Raises ConfigError for ``votes`` that are no integers, ValueError for another shape or for labels out of range.
+        """
         labels = _hard_labels(votes, self.num_classes, "randomized-response")
         abstains = np.flatnonzero(labels == ABSTAIN)
         labels[abstains] = uniform_below(noise, self.num_classes, len(abstains))

@@ -260,7 +260,11 @@ class SumCoordinator:
         return self._each(present, check)
 
     def _each(self, received: Mapping[int, bytes], read: Callable[[int, bytes], _Read]) -> dict[int, _Read]:
-        """Read each reply; a reply that cannot be read is its silo's fault."""
+        """The replies that ``read`` accepts, by the silo's place on the roster.
+
+        A silo whose reply raises SumRefused is left out, and ``faults`` has why. A refusal that names a member also
+        counts against that one.
+        """
         done = {}
         for place, data in received.items():
             try:

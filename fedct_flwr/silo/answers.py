@@ -91,7 +91,7 @@ class SiloTools(Protocol):
 
     @property
     def terms(self) -> Terms:
-        """The terms that the silo has agreed to."""
+        """The study's terms, agreed before the first message: its public set, and its classes or quantity."""
 
 
 def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:

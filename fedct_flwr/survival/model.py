@@ -177,7 +177,11 @@ class RiskModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
         return mixed(self.share_, taught, self.own_.predict(X), self.spread_)
 
     def chances(self, X: Any, horizons: Sequence[float]) -> _Floats:
-        """The chance of an event up to each horizon, ``(n, horizons)``, by the silo's own baseline."""
+        """The probability of an event up to each horizon, ``(n, horizons)``, for records ``X`` ``(n, p)``.
+
+        Horizons have the unit of the times in ``fit``. Breslow's baseline hazard is that of own records; after their
+        last event the probability stays constant.
+        """
         return chances(self.steps_, self.hazard_, self.slope_ * self.predict(X), np.asarray(horizons, dtype=np.float64))
 
     def _with_baseline(self, ranking: OwnRanking, taught: _Floats) -> Self:

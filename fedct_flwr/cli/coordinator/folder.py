@@ -66,7 +66,10 @@ class CoordinatorFolder:
         return folder
 
     def keys(self) -> dict[str, Path]:
-        """The public key of each silo's node, by the silo's name, sorted. Raises ConfigError for what is no name."""
+        """The file of each silo's public key, ``silos/NAME.pub``, by the silo's name, in the order of the paths.
+
+        Raises ConfigError for a NAME that is no name of a silo.
+        """
         found = {path.stem: path for path in sorted(self.silos.glob("*.pub"))}
         for name, path in found.items():
             if why := name_fault(name):
