@@ -224,6 +224,15 @@ def test_a_protection_is_a_setting_and_its_weakness_a_warning() -> None:
 # --- what goes wrong
 
 
+class Network:
+    def __init__(self, num_features: int, num_classes: int, width: int = 8, **others: Any) -> None:
+        raise AssertionError("secret: only a study knows the sizes")
+
+
+def network(num_features: int) -> Network:
+    return Network(num_features, 2)
+
+
 WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
     "one given twice": ({"quorum": 0.5, "algorithm": FedCT(Qualified())}, ConfigError, "quorum is set twice"),
     "an engine": ({"engine": "floower"}, ConfigError, "did you mean 'flower'"),
@@ -232,7 +241,13 @@ WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
     "another label": ({"label": "illl"}, DataError, "the table of silo 'essen' has no column 'illl'"),
     "one class": ({"silos": {s: records(1).assign(ill="no") for s in SILOS}}, DataError, "all records in the silos'"),
     "no table": ({"silos": {"a": 3, "b": 4}}, DataError, "the table of silo 'a' is of type int"),
-    "a learner's class": ({"learner": GaussianNB}, LearnerError, "give an object of it"),
+    "a learner's class": ({"learner": GaussianNB}, LearnerError, "give an object of it, GaussianNB()"),
+    "a network's class": (
+        {"learner": Network}, LearnerError,
+        "the class Network: give an object of it, Network(num_features=..., num_classes=...), or its import path as "
+        "text, such as 'my_module.Network', which gets num_features and num_classes",
+    ),
+    "a function": ({"learner": network}, LearnerError, "function network: give what it returns, network(num_features="),
     "no learner": ({"learner": 3}, LearnerError, "of type int"),
     "a silo without": ({"learner": {"essen": "svm"}}, LearnerError, "none for silo 'ghent'"),
     "a learner for no silo": ({"learner": {"esen": "svm"}}, LearnerError, "did you mean 'essen'"),

@@ -87,6 +87,11 @@ _METRICS_OF_MANY: Final = ("multi", "auc_mu")
 """In the names of its metrics for these."""
 _SEARCHED: Final = ("param_grid", "param_distributions")
 """Parameters of scikit-learn's searches: the values that they try."""
+_PASSING_ON: Final = {
+    "BaseSearchCV", "VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor",
+    "TransformedTargetRegressor",
+}  # fmt: skip
+"""Estimators without ``sample_weight`` in the signature of ``fit``, which they pass on to those in them."""
 _OF_A_TABLE: Final = (IndexError, AttributeError, TypeError)
 """Errors of an array that is asked for columns by name."""
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
@@ -248,8 +253,8 @@ class SklearnLearner:
         kind = called(classifier)
         if not hasattr(classifier, "predict_proba"):
             raise LearnerError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
-        if not has_fit_parameter(classifier, "sample_weight"):
-            raise LearnerError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
+        if why := _unweighted(classifier):
+            raise LearnerError(f"{why}, so it cannot learn probabilities: {_soft_ones()}")
 
     def save(self, path: Path) -> None:
         """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be, and no memory is there to keep it in."""
@@ -413,11 +418,28 @@ def weight_parameter(estimator: Any) -> str:
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{weight_parameter(last)}"
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise LearnerError(
-            f"{called(estimator)} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
-        )
+    if why := _unweighted(estimator):
+        raise LearnerError(f"{why}: set pseudo-weight = 1.0 and class-weight = 'none'")
     return "sample_weight"
+
+
+def _unweighted(estimator: Any) -> str:
+    """Why its ``fit`` takes no ``sample_weight``, naming the estimator in it that takes none; empty where it does."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return ""
+    if _PASSING_ON.isdisjoint(kind.__name__ for kind in type(estimator).__mro__):
+        return f"{called(estimator)} takes no sample weights"
+    parts = _trained_in(estimator)
+    if any(isinstance(part, Pipeline) for part in parts):
+        # Searches would pass on STEP__sample_weight, but not weigh their scores by it.
+        return "a pipeline in {0} gets no sample weights (make {0} its last step)".format(called(estimator))
+    return next(filter(None, map(_unweighted, parts)), "")
+
+
+def _trained_in(estimator: Any) -> list[Any]:
+    """The estimators that one of ``_PASSING_ON`` trains, as it was given them."""
+    params = estimator.get_params(deep=True).items()
+    return [value for name, value in params if hasattr(value, "fit") and "__" not in name and name != "transformer"]
 
 
 def packages_in(estimator: Any) -> set[str]:
@@ -477,6 +499,5 @@ class SklearnRegressor(SklearnLearner):
 
     def check_soft(self) -> None:
         """Raise LearnerError unless it takes sample weights."""
-        if not has_fit_parameter(last_step(self._template), "sample_weight"):
-            kind = type(last_step(self._template)).__name__
-            raise LearnerError(f"{kind} takes no sample weights, so it cannot learn others' values: {SOME_REGRESSORS}")
+        if why := _unweighted(last_step(self._template)):
+            raise LearnerError(f"{why}, so it cannot learn others' values: {SOME_REGRESSORS}")

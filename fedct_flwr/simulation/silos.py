@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -418,8 +419,8 @@ def given_learner(learner: Any, what: str) -> Given:
     """One learner. Raises LearnerError for another object."""
     if isinstance(learner, str):
         return Given(learner, {})
-    if isinstance(learner, type):
-        raise LearnerError(f"{what} is the class {learner.__name__}: give an object of it, {learner.__name__}()")
+    if isinstance(learner, type | FunctionType):
+        raise LearnerError(_no_object(learner, what))
     if is_network(learner):
         return _as_object(learner, [_top(type(learner))], deep=True)
     # An estimator that predicts only once it is fitted, such as a stack, has the method in its class.
@@ -435,6 +436,24 @@ def given_learner(learner: Any, what: str) -> Given:
     return found or _as_object(
         learner, {*map(_top, functions_in(learner)), *(_top(type(part)) for part in parts)}, deep=False
     )
+
+
+def _no_object(maker: type | FunctionType, what: str) -> str:
+    """The sentence that refuses a class, or a function that makes a learner, and says what works instead."""
+    try:
+        known = [*signature(maker).parameters.values()]
+    except ValueError:  # a class that is built into Python
+        known = []
+    needed = [
+        one.name
+        for one in known
+        if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    call = f"{maker.__name__}({', '.join(f'{name}=...' for name in needed)})"
+    kind, instead = ("class", "an object of it") if isinstance(maker, type) else ("function", "what it returns")
+    sizes = " and ".join(name for name in needed if name in ("num_features", "num_classes"))
+    path = f", or its import path as text, such as 'my_module.{maker.__name__}', which gets {sizes}" if sizes else ""
+    return f"{what} is the {kind} {maker.__name__}: give {instead}, {call}{path}"
 
 
 def _held(given: Iterable[Given]) -> list[HeldLearner]:

@@ -12,9 +12,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
 
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
@@ -65,6 +66,16 @@ def test_a_frozen_estimator_votes_as_it_is() -> None:
     X, y = SILOS["b"]
     found = run(FrozenEstimator(LogisticRegression().fit(X, y))).models["a"]
     assert found.predict(X).tolist() == LogisticRegression().fit(X, y).predict(X).tolist()
+
+
+def test_a_search_counts_balanced_classes_as_scikit_learn_does() -> None:
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=3)
+    rare = {name: (X, X.sum(axis=1) > 1.5) for name, (X, _) in SILOS.items()}
+    silos, tests = ({name: (X[part], y[part]) for name, (X, y) in rare.items()} for part in (slice(60), slice(60, 80)))
+    (X, y), (new, _) = silos["a"], tests["b"]
+    found = run(search, silos, tests=tests, class_weight="balanced").models["a"].predict(new).tolist()
+    assert found == clone(search).fit(X, y, sample_weight=compute_sample_weight("balanced", y)).predict(new).tolist()
+    assert found != clone(search).fit(X, y).predict(new).tolist()
 
 
 def test_a_score_takes_labels_and_masks_as_training_does() -> None:

@@ -9,12 +9,22 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
@@ -201,6 +211,43 @@ class TestSampleWeights:
         trained = SklearnLearner(estimator)
         assert trained.fit(self.X, self.Y).predict(self.X[:1]).tolist() == [0]
         assert trained.fit(self.X, self.Y, self.HEAVY_LAST).predict(self.X[:1]).tolist() == [1]
+
+    @pytest.mark.parametrize(
+        "estimator",
+        [
+            GridSearchCV(LogisticRegression(), {"C": [0.1, 1]}, cv=3),
+            VotingClassifier(
+                [("a", GridSearchCV(LogisticRegression(), {"C": [1]}, cv=3)), ("b", "drop")], voting="soft"
+            ),
+            StackingClassifier([("a", LogisticRegression())], LogisticRegression(), cv=3),
+            GridSearchCV(Ridge(), {"alpha": [0.1, 1]}, cv=3),
+            VotingRegressor([("a", Ridge())]),
+            StackingRegressor([("a", Ridge())], cv=3),
+            TransformedTargetRegressor(Ridge(), transformer=MinMaxScaler()),
+        ],
+        ids=lambda estimator: type(estimator).__name__,
+    )
+    def test_reach_estimators_in_one_as_in_scikit_learn(self, estimator: Any):
+        """The target depends on the second column, and only records where that is positive count."""
+        target, weights = X[:, 0] * X[:, 1], np.where(X[:, 1] > 0, 1, 0.01)
+        y = np.int64(target > 0) if is_classifier(estimator) else target
+        learner = SklearnLearner(estimator, weighted=True) if is_classifier(estimator) else SklearnRegressor(estimator)
+        check_soft(learner)
+        found = learner.fit(X, y, weights).predict(X)
+        np.testing.assert_array_equal(found, clone(estimator).fit(X, y, sample_weight=weights).predict(X))
+        assert np.abs(found - clone(estimator).fit(X, y).predict(X)).max() > 0.1
+
+    @pytest.mark.parametrize(
+        ("estimator", "message"),
+        [
+            (OneVsRestClassifier(LogisticRegression()), "OneVsRestClassifier takes no sample weights"),
+            (VotingClassifier([("a", KNeighborsClassifier())]), "KNeighborsClassifier takes no sample weights"),
+            (GridSearchCV(scaled_forest(), {}), "a pipeline in GridSearchCV .* .make GridSearchCV its last step"),
+        ],
+    )
+    def test_that_would_not_reach_an_estimator_are_refused(self, estimator: Any, message: str):
+        with pytest.raises(ConfigError, match=f"{message}.*: set pseudo-weight = 1.0 and class-weight = 'none'"):
+            SklearnLearner(estimator, balanced=True)
 
 
 class TestObjectsWithoutParameters:
