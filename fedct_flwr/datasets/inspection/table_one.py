@@ -176,14 +176,13 @@ def said_of(row: Row, redaction: Redaction) -> Iterator[Finding]:
 
     A public set next to a single silo is as far from it as that is from the public set: the silo is named.
     """
-    for site in row.sites:
-        if not site.marked or site.what == "missing" or (not site.silo and len(row.sites) == 2):
+    marked = [site for site in row.sites if site.marked and site.what != "missing"]
+    # Others may be marked for the furthest one's sake, which is among those that they are compared with.
+    for site in sorted(marked, key=lambda site: -abs(site.smd or 0))[:1] if row.label else marked:
+        if not site.silo and len(row.sites) == 2:
             continue
         smd = f"SMD {abs(site.smd or 0):.1f}"
         if row.label:
-            # Others may be marked for its sake: the silos with usual shares are pooled with it.
-            if site is not row.furthest[1]:
-                continue
             message = f"silo {site.silo} has other class shares than all other silos ({compared(site)}, {smd})"
             fix = "check that the classes mean the same there"
             yield Finding("class-shares", Severity.SAID, message, fix, silo=site.silo)
