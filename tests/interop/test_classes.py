@@ -63,7 +63,8 @@ def drawn(classes: tuple[str, ...], without: int | None = None) -> Any:
     """Numbers of classes that the pressure tells, one of which may be missing."""
     present = [each for each in range(len(classes)) if each != without]
     edges = np.quantile(X[:, 1], np.linspace(0, 1, len(present) + 1)[1:-1])
-    return np.array(present, dtype=np.int16)[np.searchsorted(edges, X[:, 1] + rng.normal(0, 8, 300))]
+    noise = np.random.default_rng(0).normal(0, 8, 300)
+    return np.array(present, dtype=np.int16)[np.searchsorted(edges, X[:, 1] + noise)]
 
 
 def handed(estimator: Any, classes: tuple[str, ...], **settings: Any) -> SklearnLearner:
