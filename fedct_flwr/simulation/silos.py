@@ -254,7 +254,7 @@ def table_of(given: Any, where: str, label: str = "") -> pa.Table:
 
     Categories of numbers are text, but for those of the ``label`` column.
     """
-    if isinstance(given, tuple):
+    if isinstance(given, tuple) and hasattr(next(iter(given), None), "shape"):
         raise DataError(f"{where} is a tuple of {len(given)}: give the table alone")
     if isinstance(given, pa.Table):
         _check_names(given.column_names, where)
