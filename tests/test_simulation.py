@@ -95,6 +95,7 @@ def test_a_model_reads_frames_and_answers_in_the_labels_own_words(run: Run) -> N
         with pytest.warns(DataWarning, match="no names, and are read as 'crp', 'age', 'sex'"):
             assert (model.predict(new) == model.predict(new.drop(columns="ill").to_numpy())).all()
         assert (model.predict(new.assign(ward=1)) == model.predict(new)).all(), "columns that it does not have"
+        assert len(model.predict(new[:0])) == 0
         assert (model.predict(new) == new["ill"]).mean() > 0.9
         np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1)
     with pytest.raises(DataError, match="missing 'crp'"):

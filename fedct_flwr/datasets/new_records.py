@@ -94,7 +94,7 @@ def sentences(findings: Collection[Finding], unknown: Mapping[str, int], X: Feat
     of = f"of {count(len(X), 'record')} have"
     for name in sorted(unknown.keys() - {found.column for found in findings}):
         yield f"{unknown[name]:,} {of} a value of {quoted(name)} that the study does not know"
-    if X.dtype.kind == "f" and (empty := int(np.isnan(X.reshape(len(X), -1)).all(axis=1).sum())):
+    if X.dtype.kind == "f" and (empty := int(np.isnan(X).all(axis=tuple(range(1, X.ndim))).sum())):
         yield f"{empty:,} {of} no value at all: take them out"
 
 
