@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
@@ -152,25 +151,23 @@ def _labeled(model: ForeignModel, path: Path, label: str, accept: list[str] | No
             "the model reads images, and labels are read from tables alone: give the run test folders, such as "
             "silo.test, and read its scores"
         )
-    records = read_unlabeled(schema, path, accept=accept or (), learned=model.description.quantiles)
+    # Numbers would read 01 as 1, and 1.10 as 1.1.
+    text = () if schema.outcome.number else (label,)
+    records = read_unlabeled(schema, path, accept=accept or (), learned=model.description.quantiles, text=text)
     say_findings(records)
     table = records.table
     if label not in table.column_names:
         raise no_column(path, label, table.column_names)
     if schema.outcome.number:
         return Examples(records.X, numbers(table, label, path)), table
-    names = class_names(_as_text(path, label), label, path)
+    names = class_names(table.column(label), label, path)
     return Examples(records.X, map_labels(names, None, schema.classes, path)), table
-
-
-def _as_text(path: Path, column: str) -> pa.ChunkedArray:
-    """A column as it is written, where numbers would read 01 as 1, and 1.10 as 1.1."""
-    return read_table(path, [column], TableSettings.of_folder(path.parent).of(path.name)).column(column)
 
 
 def _names(path: Path, column: str) -> list[str | None]:
     """The values of a column as names: 01 is not 1, and 1.0 is."""
-    found: list[str | None] = as_names(_as_text(path, column), f"column {quoted(column)} of {path}").to_pylist()
+    table = read_table(path, [column], TableSettings.of_folder(path.parent).of(path.name))
+    found: list[str | None] = as_names(table.column(column), f"column {quoted(column)} of {path}").to_pylist()
     return found
 
 

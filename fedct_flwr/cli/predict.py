@@ -164,8 +164,9 @@ def say_findings(records: Unlabeled) -> None:
 
     Models take these for one of no known kind.
     """
+    output = Output(to_stderr=True)
     for sentence in sentences(records.findings, records.unknown, records.X):
-        Output(to_stderr=True).warn(sentence)
+        output.warn(sentence)
 
 
 def in_chunks(X: Features) -> Iterator[Features]:

@@ -51,10 +51,12 @@ def read_unlabeled(
     accept: Collection[str] = (),
     learned: Mapping[str, Sequence[float]] = _NONE,
     usual: TableSettings = PLAIN,
+    text: Sequence[str] = (),
 ) -> Unlabeled:
     """New records as the study numbers columns. Columns that it does not have are left aside.
 
     ``accept`` names findings that are accepted; ``learned`` are the ``quantiles`` of what the model has learned from.
+    Columns of ``text`` stay as they are written.
 
     A ``data.toml`` next to a table tells its form; without one it has the ``usual`` one. Raises DataError, which quotes
     no record, and ConfigError.
@@ -71,7 +73,7 @@ def read_unlabeled(
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
     told = (path.parent / DATA_FILE).is_file()
     form = TableSettings.of_folder(path.parent).of(path.name) if told else usual
-    table = read_table(path, [column.name for column in columns if column.spelled], form)
+    table = read_table(path, [*text, *(column.name for column in columns if column.spelled)], form)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
     found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)

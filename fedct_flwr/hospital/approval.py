@@ -58,7 +58,7 @@ _KEYS: Final = "approver-keys"
 """In the line of an approval: the approvers of then, with their keys."""
 _PARTS: Final = "parts"
 """In the line of an approval: digests of all that was approved, by name."""
-_DIGITS: Final = 16
+_PART_DIGITS: Final = 16
 
 _FORMAT: Final = 1
 
@@ -76,22 +76,25 @@ def terms_digest(config: SiloFolder, study: StudyFolder | None) -> bytes:
     file counts as one, wherever it lies. Of an app: its settings, and its files. Raises LearnerError for a language
     model that cannot be read, DataError for such a query, and AppError for such an app.
     """
-    agreed = _agreed(config, study)
+    return _digest(_agreed(config, study))
+
+
+def _digest(agreed: Mapping[str, object]) -> bytes:
     return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
 
 
 def changed(config: SiloFolder, study: StudyFolder | None, entries: Iterable[LogEntry]) -> list[str]:
     """Names of what is not as it was last approved; none where nothing was. Raises as ``terms_digest`` does."""
     approved = [entry.details.get(_PARTS) for entry in entries if entry.event is Event.APPROVED]
-    before, now = approved[-1] if approved else None, _digests(config, study)
+    before, now = approved[-1] if approved else None, _digests(_agreed(config, study))
     if not isinstance(before, Mapping):
         return []
     return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
 
-def _digests(config: SiloFolder, study: StudyFolder | None) -> dict[str, str]:
-    parts = {name: json.dumps(part, sort_keys=True).encode() for name, part in _agreed(config, study).items()}
-    return {name: hashlib.sha256(part).hexdigest()[:_DIGITS] for name, part in parts.items()}
+def _digests(agreed: Mapping[str, object]) -> dict[str, str]:
+    parts = {name: json.dumps(part, sort_keys=True).encode() for name, part in agreed.items()}
+    return {name: hashlib.sha256(part).hexdigest()[:_PART_DIGITS] for name, part in parts.items()}
 
 
 def _agreed(config: SiloFolder, study: StudyFolder | None) -> dict[str, object]:
@@ -150,9 +153,10 @@ def approve(
     not looked for; with an alarm, it was approved despite them), and which versions of what software were installed.
     Neither is part of the terms, nor are ``more`` facts on the approval: the approver (``by``), and the ``reason``.
     """
+    agreed = _agreed(config, study)
     details: dict[str, object] = {
-        TERMS: terms_digest(config, study).hex(),
-        _PARTS: _digests(config, study),
+        TERMS: _digest(agreed).hex(),
+        _PARTS: _digests(agreed),
         "num-public": len(study.public),
         "learner": config.learner.name,
         "superlink": config.connection.superlink,
@@ -179,9 +183,10 @@ def approve(
 
 def approve_app(log: EgressLog, config: AppSilo, **more: object) -> LogEntry:
     """The same for an app: the line has its limits. Raises RunError if it cannot be written, and AppError."""
+    agreed = _agreed(config, None)
     details: dict[str, object] = {
-        TERMS: terms_digest(config, None).hex(),
-        _PARTS: _digests(config, None),
+        TERMS: _digest(agreed).hex(),
+        _PARTS: _digests(agreed),
         "superlink": config.connection.superlink,
         "code": app_code.fingerprint(config.app.client),
         "limits": {

@@ -107,9 +107,10 @@ def _warn(schema: Schema, tables: Mapping[SiloName, Features], asked: Collection
         words = column.categories or ()
         own = {silo: Cells.of_numbers(X[:, at].astype(np.float64), words) for silo, X in tables.items()}
         inspected = Inspected(column.name, None, own)
-        for site in (site for site in row_of(inspected).sites if site.marked):
-            apart = f"{quoted(column.name)} at silo {site.silo} lies apart from all other silos ({compared(site)})"
-            warnings.warn(f"{apart}: check unit, spelling and join", DataWarning, stacklevel=3)
+        for site in row_of(inspected).sites:
+            if site.marked:
+                apart = f"{quoted(column.name)} at silo {site.silo} lies apart from all other silos ({compared(site)})"
+                warnings.warn(f"{apart}: check unit, spelling and join", DataWarning, stacklevel=3)
         for found in suspicious(inspected, Redaction(settings=""), categories=bool(words)):
             warnings.warn(found.sentence, DataWarning, stacklevel=3)
 

@@ -1,6 +1,6 @@
 """``fedct coordinator count``: its mistakes, a run, and an answer that was given before.
 
-Silos count in tests/hospital/test_counting.py.
+Silos count in tests/hospital/test_drawing.py.
 """
 
 import json

@@ -400,21 +400,17 @@ def test_a_group_with_the_name_of_all_small_ones_is_refused(fedct: Fedct, rankin
     assert "a group is called 'others', as all small groups together are: rename it" in said
 
 
-def test_the_label_column_is_that_of_the_run(fedct: Fedct, tmp_path: Path) -> None:
-    table = of_ages().rename(columns={"label": "outcome"})
-    silos, public = {"a": table[:100], "b": table[100:]}, table.drop(columns="outcome")
+@pytest.mark.parametrize(
+    ("label", "classes"), [("outcome", ("ill", "well")), ("label", ("01", "1.10"))], ids=["of the run", "as written"]
+)
+def test_labels_are_read_by_the_runs_column_as_they_are_written(
+    fedct: Fedct, tmp_path: Path, label: str, classes: tuple[str, str]
+) -> None:
+    table = of_ages().rename(columns={"label": label})
+    table[label] = table[label].map(dict(zip(("ill", "well"), classes, strict=True)))
+    silos, public = {"a": table[:100], "b": table[100:]}, table.drop(columns=label)
     options: dict[str, Any] = {"learner": "naive-bayes", "rounds": 1, "progress": False, "inspect": False}
-    simulate(silos, public, label="outcome", run_dir=tmp_path / "run", save_models=True, **options)
-    table.to_csv(tmp_path / "own.csv", index=False)
-    said = fedct("evaluate", tmp_path / "run", tmp_path / "own.csv", "--silo", "a", "--json")
-    assert json.loads(said.out)["groups"][0]["n"] == 200
-
-
-def test_labels_are_names_and_no_numbers(fedct: Fedct, tmp_path: Path) -> None:
-    table = of_ages().assign(label=lambda own: own.label.map({"ill": "01", "well": "1.10"}))
-    silos, public = {"a": table[:100], "b": table[100:]}, table.drop(columns="label")
-    options: dict[str, Any] = {"learner": "naive-bayes", "rounds": 1, "progress": False, "inspect": False}
-    simulate(silos, public, label="label", run_dir=tmp_path / "run", save_models=True, **options)
+    simulate(silos, public, label=label, run_dir=tmp_path / "run", save_models=True, **options)
     table.to_csv(tmp_path / "own.csv", index=False)
     said = fedct("evaluate", tmp_path / "run", tmp_path / "own.csv", "--silo", "a", "--json")
     assert json.loads(said.out)["groups"][0]["n"] == 200
