@@ -16,8 +16,7 @@ from fedct_flwr.cli.run_options import Package
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.table_files import read_table
-from fedct_flwr.datasets.tables import class_names, map_labels, numbers
-from fedct_flwr.datasets.values import as_names, no_column
+from fedct_flwr.datasets.tables import as_names, class_names, map_labels, no_column, numbers
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.loading import recalibrated

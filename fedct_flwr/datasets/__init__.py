@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import FollowUp, Outcome
     from fedct_flwr.datasets.study_folder import read_study
     from fedct_flwr.datasets.table_files import read_table
-    from fedct_flwr.datasets.values import as_names, no_column
+    from fedct_flwr.datasets.tables import as_names, no_column
 
 __all__ = [
     "LOADERS", "Dictionary", "FederatedDataset", "FollowUp", "LabeledImages", "Outcome", "SiloData", "are_missing",

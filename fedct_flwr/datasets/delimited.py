@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.values import EMPTY
+from fedct_flwr.datasets.tables import EMPTY
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError
 

@@ -27,8 +27,7 @@ from fedct_flwr.datasets.inspection.table_one import Inspection
 from fedct_flwr.datasets.silo_records import differing, events_of, form_of, table_of
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.datasets.table_files import read_table
-from fedct_flwr.datasets.tables import encode, text_columns, with_signed_times
-from fedct_flwr.datasets.values import no_column
+from fedct_flwr.datasets.tables import encode, no_column, text_columns, with_signed_times
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import DataError, SiloName
 

@@ -18,8 +18,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity,
 from fedct_flwr.datasets.inspection.table_one import row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
-from fedct_flwr.datasets.tables import encode
-from fedct_flwr.datasets.values import as_names, is_number
+from fedct_flwr.datasets.tables import as_names, encode, is_number
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import DataError, Features, SiloName

@@ -15,7 +15,7 @@ from fedct_flwr.datasets.delimited import (
     KindError,
     most_unpacked,
 )
-from fedct_flwr.datasets.values import as_category, as_names, is_number
+from fedct_flwr.datasets.tables import as_category, as_names, is_number
 from fedct_flwr.text.printable import quoted
 
 _MOST_CELLS: Final = 1 << 24

@@ -29,7 +29,7 @@ import pyarrow.csv
 from fedct_flwr.config.silo import MOST_SQL, DataSettings, is_server
 from fedct_flwr.datasets.dates import is_dated
 from fedct_flwr.datasets.delimited import KindError
-from fedct_flwr.datasets.values import LEFT_OUT, as_names, is_number, is_text, repeated_names, unrounded, usual
+from fedct_flwr.datasets.tables import LEFT_OUT, as_names, is_number, is_text, repeated_names, unrounded, usual
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import DataError
 

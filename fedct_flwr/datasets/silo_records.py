@@ -16,8 +16,7 @@ from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, read_as_text, read_table, without_codes
-from fedct_flwr.datasets.tables import class_names, encode, map_labels, numbers, with_signed_times
-from fedct_flwr.datasets.values import is_text, no_column
+from fedct_flwr.datasets.tables import class_names, encode, is_text, map_labels, no_column, numbers, with_signed_times
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups

@@ -20,7 +20,7 @@ from fedct_flwr.datasets.delimited import (
     read_delimited,
     read_lines,
 )
-from fedct_flwr.datasets.values import (
+from fedct_flwr.datasets.tables import (
     CATEGORY,
     NO_HEADER,
     NUMBER,

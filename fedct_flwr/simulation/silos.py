@@ -31,7 +31,7 @@ from fedct_flwr.config.settings import check_name
 from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
-from fedct_flwr.datasets.values import as_category, is_number, usual, without_blanks
+from fedct_flwr.datasets.tables import as_category, is_number, usual, without_blanks
 from fedct_flwr.learners.catalog import HeldLearner, is_network, is_plain
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.seeding import generator

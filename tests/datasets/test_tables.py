@@ -23,9 +23,9 @@ from fedct_flwr.datasets.tables import (
     columns_of,
     encode,
     map_labels,
+    usual,
     with_signed_times,
 )
-from fedct_flwr.datasets.values import usual
 from fedct_flwr.types import MAX_CLASSES, DataError
 from tests.sentences import sentence
 

@@ -15,8 +15,7 @@ from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, from_tables
 from fedct_flwr.datasets.schema import Held
-from fedct_flwr.datasets.tables import columns_of
-from fedct_flwr.datasets.values import CATEGORY
+from fedct_flwr.datasets.tables import CATEGORY, columns_of
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.simulation.silos import check_aligned, data_of, learners_of, table_of
 from tests.sentences import sentence

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.dates import is_dated
-from fedct_flwr.datasets.values import is_number, is_text, usual
+from fedct_flwr.datasets.tables import is_number, is_text, usual
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import Schema

@@ -23,7 +23,7 @@ from fedct_flwr.datasets.inspection.cells import (
     are_dates,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction
-from fedct_flwr.datasets.values import EMPTY
+from fedct_flwr.datasets.tables import EMPTY
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
