@@ -233,7 +233,7 @@ FAULTS = [
     Fault("datasets/partition.py", "if wanted > records.size:", "if False:", "datasets"),
     Fault("datasets/inspection/labels_fit.py", "if fit.reversed:", "if False:", "messy/test_labels_fit.py"),
     Fault("datasets/inspection/data_set.py", "if number < max(_FEWEST, 0.02 * size):", "if number < 0:", "messy"),
-    Fault("scoring/recalibration.py", "FEWEST: Final = 3", "FEWEST: Final = 0", "scoring silo"),
+    Fault("scoring/assessment.py", "FEWEST: Final = 3", "FEWEST: Final = 0", "scoring silo"),
     Fault("flower/grid.py", "if (start := started.get(", "if False and (start := started.get("),
     Fault("flower/loopback.py", "if self._stopped and self._stopped.is_set():", "if False:"),
     Fault("config/run.py", 'if self.data == "files" and not self.data_dir:', "if False:", "config/test_run_config.py"),

@@ -21,10 +21,19 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.loading import recalibrated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring.assessment import METRICS, Labels, Predicted, brier
+from fedct_flwr.scoring.assessment import (
+    FEW,
+    FEWEST,
+    FLATTEST,
+    METRICS,
+    OTHERS,
+    Labels,
+    Predicted,
+    Recalibration,
+    brier,
+    subgroups,
+)
 from fedct_flwr.scoring.intervals import Estimate
-from fedct_flwr.scoring.recalibration import FEW, FEWEST, FLATTEST, Recalibration
-from fedct_flwr.scoring.subgroups import OTHERS, subgroups
 from fedct_flwr.text.printable import count, listed, plain, quoted
 from fedct_flwr.types import ConfigError, DataError, Examples
 

@@ -21,7 +21,7 @@ from fedct_flwr.files import write_atomically
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.model_file import ModelDescription
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring.recalibration import RANKS
+from fedct_flwr.scoring.assessment import RANKS
 from fedct_flwr.text.console import progress
 from fedct_flwr.text.printable import json_text, printable
 from fedct_flwr.types import ConfigError, DataError, Features

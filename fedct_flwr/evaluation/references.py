@@ -23,7 +23,7 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import packages
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.runs.scores import METHODS
-from fedct_flwr.scoring.recalibration import RANKS, Recalibration
+from fedct_flwr.scoring.assessment import RANKS, Recalibration
 from fedct_flwr.silo import simulated_site, train_alone
 from fedct_flwr.text.printable import logger, suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName, TrainingError

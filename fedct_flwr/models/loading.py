@@ -24,7 +24,7 @@ from fedct_flwr.learners.output_validation import classes_of, probabilities_of
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.skops_file import read_object
 from fedct_flwr.models.model_file import ModelDescription, Recalibrated, member, text_of, with_member
-from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, HardLabels
 
 DESCRIPTION: Final = "fedct"

@@ -25,7 +25,7 @@ from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.skops_file import skops_io
 from fedct_flwr.scoring import Predictor
-from fedct_flwr.scoring.recalibration import RANKS, Recalibration
+from fedct_flwr.scoring.assessment import RANKS, Recalibration
 from fedct_flwr.types import Answers, Features, TrainingError
 
 _MOST_FEATURES: Final = 3 * 4096 * 4096

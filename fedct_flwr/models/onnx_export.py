@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
 from fedct_flwr.models.loading import DESCRIPTION, Model, OnnxLearner, blank
-from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.types import ConfigError, Features
 
 FEATURES: Final = "features"

@@ -1,11 +1,13 @@
-"""All scores of one model on one test set, from its predictions, which are made once."""
+"""All scores of one model on one test set, in all and by group; and chances from a model that only ranks."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from scipy.stats import linregress, rankdata, t
 
 from fedct_flwr.scoring import Predictor, r_squared_of
@@ -14,13 +16,14 @@ from fedct_flwr.scoring.intervals import (
     UNKNOWN,
     Estimate,
     area,
+    difference,
+    intercept_and_slope,
     mean_of_losses,
     mean_of_proportions,
     proportion,
     wilson,
 )
-from fedct_flwr.scoring.recalibration import intercept_and_slope
-from fedct_flwr.types import LABEL_DTYPE, Answers, Examples, Features, HardLabels, TrainingError, Values
+from fedct_flwr.types import LABEL_DTYPE, Answers, DataError, Examples, Features, HardLabels, TrainingError, Values
 
 _Floats: TypeAlias = NDArray[np.float64]
 METRICS: Final = {
@@ -39,7 +42,7 @@ METRICS: Final = {
 }
 """Titles of all metrics, in the order of tables."""
 
-_FEW: Final = 10
+_FEW_OF_CLASS: Final = 10
 """Examples of a class below which DeLong's interval holds too seldom: 68-98% for two to nine of five distributions
 against 30 or 400. Newcombe's (79-100%) depends on the distribution; both together hold in 86-100%.
 """
@@ -63,7 +66,7 @@ def auc(y: HardLabels, probabilities: _Floats, positive: int | None = None) -> E
     fewer = int(sizes.min())
     value = min(1.0, max(0.0, value))
     found = area(value, variance, fewer, len(y) - fewer)
-    if len(there) > 2 or fewer >= _FEW:
+    if len(there) > 2 or fewer >= _FEW_OF_CLASS:
         return found
     by_sizes = area(value, 0.0, fewer, len(y) - fewer)
     return Estimate(value, min(found.low, by_sizes.low), max(found.high, by_sizes.high))
@@ -116,21 +119,10 @@ def calibration_curve(y: HardLabels, probabilities: NDArray[np.float64], positiv
         stated, happened = probabilities[:, positive], y == positive
     # A bin has its upper end, as in scikit-learn's.
     at = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], stated)
-    size = np.bincount(at, minlength=BINS)
-    total, right = (np.bincount(at, weights=values, minlength=BINS) for values in (stated, happened))
-    low, high = wilson(right.astype(np.float64), size.astype(np.float64))
-    return [
-        Bin(
-            b / BINS,
-            (b + 1) / BINS,
-            int(size[b]),
-            float(total[b] / size[b]),
-            float(right[b] / size[b]),
-            float(low[b]),
-            float(high[b]),
-        )
-        for b in np.flatnonzero(size).tolist()
-    ]
+    bins, size = np.unique(at, return_counts=True)
+    total, right = (np.bincount(at, weights=values)[bins] for values in (stated, happened))
+    parts = (bins / BINS, (bins + 1) / BINS, size, total / size, right / size, *wilson(right, size.astype(np.float64)))
+    return [Bin(*row) for row in zip(*(part.tolist() for part in parts), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -271,3 +263,160 @@ def _r_squared(y: Values, predicted: Values) -> Estimate:
     influence = ((1 - value) * squares - errors) / squares.mean()
     half = float(t.ppf((1 + LEVEL) / 2, size - 1) * influence.std(ddof=1) / np.sqrt(size))
     return Estimate(value, value - half, min(1.0, value + half))
+
+
+OTHERS: Final = "others"
+"""The name of all small groups together."""
+OVER_CLASSES: Final = ("balanced_accuracy", "auc")
+"""Means over the classes there are: of other classes they are other measures."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Records of one ``group`` (empty: all), its metrics, and how these differ from those of all other records."""
+
+    group: str
+    n: int
+    events: int | None
+    """Records of the positive class; None where there are not two classes."""
+    metrics: dict[str, Estimate]
+    gaps: dict[str, Estimate] = field(default_factory=dict)
+
+
+class Subgroups(NamedTuple):
+    """All records and their groups by name; the ``small`` ones are together, and some are ``lacking`` classes."""
+
+    groups: list[Group]
+    small: list[str]
+    lacking: dict[str, list[int]]
+
+
+def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: Labels) -> Subgroups:
+    """Assess the predictions of a test set, in all and by the group ``of`` each record ``(n,)``: TRIPOD+AI, 14 and 23.
+
+    A group is small by its records without the most frequent class, or by all records where a number is predicted.
+    Means over classes have no gap where a group and the others have not the same classes. Raises DataError for a group
+    with the name of the small ones.
+    """
+
+    def rare(y: HardLabels) -> int:
+        return events(y) if labels.num_classes else len(y)
+
+    def part(rows: np.ndarray) -> tuple[int, int | None, dict[str, Estimate]]:
+        records, p = Examples(test.X[rows], test.y[rows]), predicted.probabilities
+        found = assess(records, Predicted(predicted.answers[rows], None if p is None else p[rows]), labels)
+        had = None if labels.positive is None else int((records.y == labels.positive).sum())
+        return records.size, had, found.metrics
+
+    names = np.array(of, dtype=object)
+    everything = np.ones(test.size, dtype=np.bool_)
+    small = [name for name in sorted(set(of)) if rare(test.y[names == name]) < FEW]
+    if small and OTHERS in {*of}.difference(small):
+        raise DataError(f"a group is called {OTHERS!r}, as all small groups together are: rename it")
+    names[np.isin(names, small)] = OTHERS
+    groups, lacking = [Group("", *part(everything))], {}
+    for name in sorted(set(names)):
+        (n, count, metrics), rest = part(names == name), part(names != name)[2]
+        gaps = (
+            {key: difference(one, rest[key]) for key, one in metrics.items() if key in rest} if n < len(names) else {}
+        )
+        if labels.num_classes and gaps:
+            own, others = ({*test.y[rows].tolist()} for rows in (names == name, names != name))
+            if own != others:
+                gaps |= dict.fromkeys(gaps.keys() & OVER_CLASSES, UNKNOWN)
+            if others - own:
+                lacking[name] = sorted(others - own)
+        groups.append(Group(name, n, count, metrics, gaps))
+    return Subgroups(groups, small, lacking)
+
+
+FEWEST: Final = 3
+"""Records of each class below which nothing is learned."""
+FEW: Final = 10
+"""Events below which the slope stays 1."""
+RANKS: Final = "ranks, not chances"
+"""A model's probabilities that nothing has calibrated."""
+FLATTEST: Final = 0.01
+"""Least slope: a model must not rank the other way round."""
+_LARGEST: Final = 1e3
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """``softmax(slope * log(p) + intercepts)``, where ``records`` count as in Laplace's rule of succession.
+
+    Probabilities ``p`` first become ``(records * p + 1) / (records + classes)``: no more is known by as few,
+    and a forest's 0 has a logarithm. Raises ValueError for numbers out of range.
+
+    For two classes this is Platt's scaling (J. Platt, "Probabilistic outputs for support vector machines", Advances in
+    large margin classifiers, 1999). For more it is bias-corrected temperature scaling, which keeps the order of any two
+    classes' odds (A. Alexandari, A. Kundaje, A. Shrikumar, "Maximum likelihood with bias-corrected calibration is
+    hard-to-beat at label shift adaptation", ICML 2020). The slope's prior is normal, with mean 1 and deviation 1.
+    """
+
+    slope: float
+    intercepts: tuple[float, ...]
+    records: int
+
+    def __post_init__(self) -> None:
+        if not (0 < self.slope <= _LARGEST and self.records > 0 and all(abs(b) <= _LARGEST for b in self.intercepts)):
+            raise ValueError("a recalibration has a slope above 0 and up to 1000, intercepts up to 1000, and records")
+
+    @classmethod
+    def learned(cls, y: HardLabels, p: _Floats) -> Self | None:
+        """From classes ``(n,)`` and probabilities ``(n, classes)``; None with fewer than three records of a class.
+
+        >>> ranks = np.array([[0.6, 0.4], [0.5, 0.5], [0.4, 0.6]] * 4)
+        >>> found = Recalibration.learned(np.int16([0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1]), ranks)
+        >>> found.slope, round(float(found.apply(ranks)[:, 1].mean()), 2)
+        (1.0, 0.27)
+        """
+        n, classes = p.shape
+        counts = np.bincount(y, minlength=classes)
+        if counts.min() < FEWEST or not np.isfinite(p).all():
+            return None
+        # Platt's targets: how sure as many records of a class can make anybody.
+        targets = np.repeat(1 / (counts[y] + classes), classes).reshape(n, classes)
+        targets[np.arange(n), y] *= counts[y] + 1
+        slope, *intercepts = _likeliest(_logs(p, n), targets, fixed=events(y) < FEW)
+        return cls(slope, (0.0, *intercepts), n)
+
+    def apply(self, p: _Floats) -> _Floats:
+        """Chances ``(n, classes)`` of a model's probabilities; rows sum to 1."""
+        return np.asarray(softmax(self.slope * _logs(p, self.records) + np.array(self.intercepts), axis=1))
+
+    @property
+    def words(self) -> str:
+        """The source of the chances, in a few words."""
+        return f"recalibrated on {self.records} records"
+
+
+def events(y: HardLabels) -> int:
+    """Records ``(n,)`` without the most frequent class."""
+    return len(y) - int(np.bincount(y).max()) if len(y) else 0
+
+
+def _logs(p: _Floats, records: int) -> _Floats:
+    found: _Floats = np.log((records * p + 1) / (records + p.shape[1]))
+    return found
+
+
+def _likeliest(logs: _Floats, targets: _Floats, *, fixed: bool) -> list[float]:
+    """The slope, 1 if it is ``fixed``, and all intercepts but the first, which is 0."""
+    from scipy.optimize import minimize  # takes a while, and most who read settings learn nothing
+
+    def loss(at: _Floats) -> tuple[float, _Floats]:
+        z = at[0] * logs
+        z[:, 1:] += at[1:]
+        top = z.max(axis=1, keepdims=True)
+        powers = np.exp(z - top)
+        total = powers.sum(axis=1, keepdims=True)
+        over = powers / total - targets
+        gradient: _Floats = over.sum(axis=0)
+        gradient[0] = np.vdot(over, logs) + at[0] - 1
+        return float((top + np.log(total)).sum() - np.vdot(targets, z) + (at[0] - 1) ** 2 / 2), gradient
+
+    free = [(-_LARGEST, _LARGEST)] * (logs.shape[1] - 1)
+    begun = np.r_[1.0, np.zeros(len(free))]
+    found = minimize(loss, begun, jac=True, bounds=[(1.0, 1.0) if fixed else (FLATTEST, _LARGEST), *free])
+    return list(map(float, found.x))

@@ -1,4 +1,4 @@
-"""95% intervals: of proportions, of means of proportions, of means of losses, of areas under the curve.
+"""95% intervals: of proportions, of means of proportions and of losses, of areas under the curve, of calibration.
 
 All closed forms, so that a thousand silos cost nothing. A perfect score on few records has an interval of some width:
 resampling such records would give none. A verdict says which of two models is better on the same test records.
@@ -122,6 +122,62 @@ def _newcombe(value: float, m: int, n: int) -> Estimate:
     low = 0.0 if value < _EDGE else float(brentq(beyond, 0, min(value, 1 - _EDGE)))
     high = 1.0 if value > 1 - _EDGE else float(brentq(beyond, max(value, _EDGE), 1))
     return Estimate(value, low, high)
+
+
+_SURE: Final = 1e-3
+"""Chances nearer to 0 or 1 than this, or than a tenth of one record, count as this far away: they have a logarithm."""
+_FAR: Final = 30.0
+"""A coefficient beyond which there is no maximum: chances separate the classes."""
+_STEPS: Final = 50
+_SMALL: Final = 1e-8
+_LARGEST_CONDITION: Final = 1e10
+"""Logits of floats are below 40, so that of a curvature with a maximum is a thousandth of it."""
+
+
+def intercept_and_slope(happened: NDArray[np.bool_], stated: NDArray[np.float64]) -> tuple[Estimate, Estimate]:
+    """How far off chances ``(n,)`` are, with Wald's intervals; unknown for one class alone.
+
+    The intercept is that of a logistic regression of what happened whose slope on the chances' logit is 1 (0: as many
+    as stated). The slope is that of one with an intercept (below 1: chances range too widely), unknown for separated
+    classes. E. Steyerberg, "Clinical prediction models", 2009, §15.2.
+    """
+    if not 0 < happened.sum() < len(happened) or not np.isfinite(stated).all():
+        return UNKNOWN, UNKNOWN
+    # All records together thus expect at most a tenth of an event more than stated.
+    nearest = min(_SURE, 0.1 / len(stated))
+    p = np.clip(stated, nearest, 1 - nearest)
+    logit, ones = np.log(p / (1 - p)), np.ones((len(p), 1))
+    intercept = _last_coefficient(ones, logit, happened)
+    both = np.hstack([ones, logit[:, np.newaxis]])
+    return intercept, _last_coefficient(both, np.zeros(len(p)), happened) if np.ptp(p) > 0 else UNKNOWN
+
+
+@np.errstate(under="ignore")
+def _last_coefficient(X: NDArray[np.float64], offset: NDArray[np.float64], happened: NDArray[np.bool_]) -> Estimate:
+    """The last one of a logistic regression, by Newton's steps, halved where they do not pay."""
+    at, step, least = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.inf
+    for _ in range(_STEPS):
+        z = X @ at + offset
+        softplus = np.logaddexp(0.0, z)
+        loss = float(softplus.sum() - z[happened].sum())
+        if loss > least and np.abs(step).max() > _SMALL:
+            step /= 2
+            at += step
+            continue
+        least, q = loss, np.exp(z - softplus)
+        curvature = (X.T * (q * (1 - q))) @ X
+        # Where one chance's records all had the event, the maximum is at infinity.
+        if not np.linalg.cond(curvature) < _LARGEST_CONDITION:
+            break
+        inverse = np.linalg.inv(curvature)
+        step = inverse @ (X.T @ (q - happened))
+        at -= step
+        if np.abs(step).max() <= _SMALL:
+            value, half = float(at[-1]), Z * float(np.sqrt(inverse[-1, -1]))
+            return Estimate(value, value - half, value + half)
+        if np.abs(at).max() > _FAR and least < _SMALL * len(z):
+            break
+    return UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from fedct_flwr.files import UNREADABLE, write_atomically
 from fedct_flwr.learners.base import Choosing, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.safeguard import Decision, Safeguard, SoftSafeguard, Trust
+from fedct_flwr.scoring.assessment import FEWEST, RANKS, Recalibration
 from fedct_flwr.scoring.intervals import Verdict, verdict
-from fedct_flwr.scoring.recalibration import FEWEST, RANKS, Recalibration
 from fedct_flwr.silo.answers import Question, safeguard_of
 from fedct_flwr.silo.site import SITES_KEPT, LocalState, Site
 from fedct_flwr.text.printable import logger

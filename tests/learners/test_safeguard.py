@@ -18,7 +18,7 @@ from fedct_flwr.learners.own_table import Table
 from fedct_flwr.learners.safeguard import LITTLE, Lesson, NetworkSafeguard, Safeguard, SoftSafeguard, Trust, foreign
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.soft import soft_labels, train_on_values, train_soft
-from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.silo.answers import cotrain
 from fedct_flwr.silo.numbers import with_numbers
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes

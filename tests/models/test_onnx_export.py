@@ -21,7 +21,7 @@ from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.loading import Model, load_model, recalibrated
 from fedct_flwr.models.model_file import save_model
 from fedct_flwr.models.onnx_export import to_onnx
-from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.types import ConfigError, DataError
 from tests.models.test_model_file import LISTED, SCHEMA, description, saved, table
 

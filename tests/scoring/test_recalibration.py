@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedct_flwr.scoring.recalibration import Recalibration, events
+from fedct_flwr.scoring.assessment import Recalibration, events
 from fedct_flwr.types import HardLabels
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
-from fedct_flwr.scoring.recalibration import Recalibration
+from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.silo.judgment import Judgment
 from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.personal import DecisionKey, read_decision, write_decision

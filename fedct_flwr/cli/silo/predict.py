@@ -17,7 +17,7 @@ from fedct_flwr.datasets.silo_records import form_of
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.models.model_file import Recalibrated
-from fedct_flwr.scoring.recalibration import RANKS
+from fedct_flwr.scoring.assessment import RANKS
 from fedct_flwr.silo.judgment import Judgment
 from fedct_flwr.silo.own import judgment_of, model_before, model_of, real_site
 from fedct_flwr.types import ConfigError, DataError
