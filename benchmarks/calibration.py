@@ -21,8 +21,7 @@ from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.out_of_fold import probabilities
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.scoring.assessment import auc, brier, calibration_curve
-from fedct_flwr.scoring.assessment import Recalibration
+from fedct_flwr.scoring.assessment import Recalibration, auc, brier, calibration_curve
 from fedct_flwr.types import Examples
 
 LEARNERS: Final = ("auto", "logistic-regression")

@@ -23,9 +23,8 @@ from fedct_flwr.consensus.grades import GRADES, consensus_of_grades
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import generator
 from fedct_flwr.survival.cox import RidgeCox
-from fedct_flwr.survival.measures import concordance
+from fedct_flwr.survival.measures import concordance, times_of
 from fedct_flwr.survival.model import OwnRanking, RiskModel
-from fedct_flwr.survival.times import times_of
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
 
 Division: TypeAlias = tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame], Any]

@@ -224,7 +224,7 @@ FAULTS = [
         "simulation/comparing.py", "return self.p < 1 - LEVEL", "return self.p < LEVEL", "simulation/test_ranking.py"
     ),
     Fault("simulation/silos.py", "if tests is not None:", "if False:", "simulation/test_repeats.py"),
-    Fault("survival/times.py", "if negative := int((time < 0)", "if negative := int((time < -9)", "survival"),
+    Fault("survival/measures.py", "if negative := int((time < 0)", "if negative := int((time < -9)", "survival"),
     Fault("report/summary.py", "if not (folder.path / TABLE_ONE)", "if (folder.path / TABLE_ONE)", "report"),
     Fault("audit/success.py", "if delta == 0:", "if True:", "audit/test_bounds.py audit/test_success.py"),
     Fault("audit/audit.py", "guessed[COORDINATOR] == together", "guessed[COORDINATOR] != together", "audit"),

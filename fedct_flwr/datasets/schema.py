@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class FollowUp(NamedTuple):
     """Time to an event: the columns of a silo's table, and the ``horizons`` at which chances are scored.
 
-    Records have signed times (``survival.times``), and classes are the grades of risk that silos give public examples.
+    Records have signed times (``survival.Times``), and classes are the grades of risk that silos give public examples.
     """
 
     time: str

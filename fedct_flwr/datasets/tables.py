@@ -159,7 +159,7 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
 
 
 def with_signed_times(table: pa.Table, time: str, event: str, path: object) -> pa.Table:
-    """The table with signed times (``survival.times``) instead of times and events. Raises DataError."""
+    """The table with signed times (``survival.Times``) instead of times and events. Raises DataError."""
     if event not in table.column_names:
         raise no_column(path, event, table.column_names, "event column")
     if time in dated(table):

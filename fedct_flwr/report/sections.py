@@ -31,7 +31,7 @@ from fedct_flwr.runs.scores import METHODS, TESTS, OnTest, Test, has_scores, mea
 from fedct_flwr.scoring import BALANCED_ACCURACY, CONCORDANCE, R_SQUARED, intervals
 from fedct_flwr.scoring.assessment import BINS, METRICS, Assessment
 from fedct_flwr.scoring.intervals import Estimate
-from fedct_flwr.survival.scores import AT
+from fedct_flwr.survival.measures import AT
 from fedct_flwr.text.printable import count
 
 _ON: Final[dict[Test, str]] = {"own": "each silo's own test set", "pooled": "the pooled test set"}

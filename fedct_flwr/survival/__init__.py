@@ -6,10 +6,19 @@ from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.survival.cox import RidgeCox
-    from fedct_flwr.survival.measures import concordance, excess
+    from fedct_flwr.survival.measures import (
+        EVENTS,
+        GRADE_NAMES,
+        Times,
+        assess_times,
+        check_can_rank,
+        concordance,
+        excess,
+        follow_up,
+        times_of,
+        usual_horizon,
+    )
     from fedct_flwr.survival.model import USUAL, OwnRanking, RiskModel
-    from fedct_flwr.survival.scores import GRADE_NAMES, assess_times
-    from fedct_flwr.survival.times import EVENTS, Times, check_can_rank, follow_up, times_of, usual_horizon
 
 __all__ = [
     "EVENTS", "GRADE_NAMES", "USUAL", "OwnRanking", "RidgeCox", "RiskModel", "Times", "assess_times", "check_can_rank",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from fedct_flwr.survival.times import Times, times_of
+from fedct_flwr.survival.measures import Times, times_of
 
 _PENALTY: Final = 0.1
 _STEPS: Final = 50
@@ -26,7 +26,7 @@ class RidgeCox(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped 
     """Maximizes the mean partial log-likelihood minus ``penalty / 2`` times the squared coefficients.
 
     Coefficients are those of standardized columns, as in lifelines. ``penalty`` None: for others to choose, or 0.1.
-    ``fit`` takes signed times, see ``times``; ``predict`` gives linear predictors: the larger, the sooner the event.
+    ``fit`` takes signed times, see ``measures``; ``predict`` gives linear predictors: the larger, the sooner the event.
     """
 
     def __init__(self, penalty: float | None = None) -> None:

@@ -1,22 +1,87 @@
-"""Measures for censored records: concordance, scores at horizons, and Kaplan and Meier's curve.
+"""Times of follow-up with their events, and measures for censored records: concordance, scores, curves.
+
+The time of an event is positive, and that of a censored record negative, as XGBoost's Cox objective has it. So records
+travel through folds, pools and files like those of any other number. A censored time of 0 is -0.0.
 
 Intervals are of jackknife type: each record's influence on the measure gives its variance. Few events leave too little
 of it, so the interval comes from their number.
 """
 
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.consensus.grades import GRADES, grades
+from fedct_flwr.scoring import Predictor
+from fedct_flwr.scoring.assessment import Assessment, ByGrade
 from fedct_flwr.scoring.intervals import UNKNOWN, Estimate, area, mean_of_losses, proportion
-from fedct_flwr.survival.times import Times
+from fedct_flwr.text.printable import count, quoted
+from fedct_flwr.types import DataError, Examples
 
 _Floats: TypeAlias = NDArray[np.float64]
 _BLOCK: Final = 1 << 22
 """Pairs of records that are looked at together."""
-_FEWEST: Final = 5
+_FEWEST_EVENTS: Final = 5
 """Events from which on intervals use their variance: by it, those of 1 to 4 events hold the truth too seldom."""
+GRADE_NAMES: Final = tuple(str(grade) for grade in range(1, GRADES + 1))
+"""Names of the grades as classes: 1 is the lowest risk."""
+AT: Final = "_at_"
+"""Between a measure's name and its horizon."""
+_FEWEST_OF_GRADE: Final = 10
+"""Test records of one grade on average."""
+EVENTS: Final = "write 1 where the event was seen, and 0 where the record is censored"
+"""Advice on a column of events."""
+
+
+class Times(NamedTuple):
+    """Follow-up of records ``(n,)``: ``time`` until the event, or until the record is censored."""
+
+    time: NDArray[np.float64]
+    event: NDArray[np.bool_]
+
+    @property
+    def signed(self) -> NDArray[np.float64]:
+        """One number for each record."""
+        # An exported zero may be -0.0, and would turn an event at the start into a censored record.
+        time = np.abs(self.time)
+        return np.where(self.event, time, -time)
+
+
+def times_of(y: NDArray[Any]) -> Times:
+    """Read signed times ``(n,)``."""
+    return Times(np.abs(y).astype(np.float64), ~np.signbit(y))
+
+
+def follow_up(time: NDArray[np.float64], event: NDArray[np.float64], names: tuple[str, str], where: object) -> Times:
+    """Check the columns of a table, ``(n,)`` each, called ``names``. Raises DataError, which quotes no record.
+
+    >>> follow_up(np.array([5.0, 2.0]), np.array([1.0, 0.0]), ("days", "died"), "the table").signed
+    array([ 5., -2.])
+    """
+    of_time, of_event = map(quoted, names)
+    if missing := int((~np.isfinite(time)).sum()):
+        raise DataError(f"{of_time} of {where} is missing in {count(missing, 'record')}: fill it in, or take them out")
+    if negative := int((time < 0).sum()):
+        raise DataError(f"{of_time} of {where} is negative in {count(negative, 'record')}: count from each one's start")
+    if other := int((~np.isin(event, (0, 1))).sum()):
+        raise DataError(f"{of_event} of {where} is neither 0 nor 1 in {count(other, 'record')}: {EVENTS}")
+    return Times(time, event == 1)
+
+
+def usual_horizon(parts: Sequence[NDArray[Any]]) -> tuple[float, ...]:
+    """The median time of all events, of signed times by silo, as the one horizon; none without an event."""
+    times = times_of(np.concatenate(parts))
+    return (float(np.median(times.time[times.event])),) if times.event.any() else ()
+
+
+def check_can_rank(times: Times, where: object) -> None:
+    """Raise DataError for records that cannot rank: no event, or one time for all."""
+    if not times.event.any():
+        raise DataError(f"{where} has no event, so it cannot rank anybody by risk: leave it out, or wait for events")
+    if len(np.unique(times.time)) < 2:
+        raise DataError(f"{where} has one time for all records, so it cannot rank anybody: check the time column")
 
 
 class Concordance(NamedTuple):
@@ -136,7 +201,7 @@ def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: flo
     if chance is None or not later.any():
         return found
     losses, known = weight * (had - chance) ** 2, int((had | later).sum())
-    few, loss = min(had.sum(), later.sum()) < _FEWEST, min(1.0, float(losses.mean()))
+    few, loss = min(had.sum(), later.sum()) < _FEWEST_EVENTS, min(1.0, float(losses.mean()))
     found["brier"] = proportion(loss * known, known) if few else mean_of_losses(losses, 1.0)
     observed, stated = 1 - float(kaplan_meier(times).at(np.array([horizon]))[0]), float(chance.mean())
     # Wilson's interval, with the effective number of records, has a width without an event, too.
@@ -169,4 +234,34 @@ def _weighted_auc(risk: _Floats, weight: _Floats, had: NDArray[np.bool_], later:
 
 def _area(value: float, variance: float, one: int, other: int) -> Estimate:
     fewer, more = sorted((one, other))
-    return area(min(1.0, max(0.0, value)), variance if fewer >= _FEWEST else 0.0, fewer, more)
+    return area(min(1.0, max(0.0, value)), variance if fewer >= _FEWEST_EVENTS else 0.0, fewer, more)
+
+
+def assess_times(model: Predictor, test: Examples, horizons: Sequence[float]) -> tuple[NDArray[np.float64], Assessment]:
+    """The model's scores ``(n,)`` for a test set with signed times, and how good they are. Raises TrainingError."""
+    if not test.size:
+        return np.zeros(0), Assessment({})
+    risk, times = np.asarray(model.predict(test.X), dtype=np.float64), times_of(test.y)
+    found: dict[str, Estimate] = {"concordance": concordance(times, risk).estimate}
+    asked: Any = getattr(model, "risks", None)
+    stated = None if asked is None else asked(test.X, tuple(horizons))
+    for place, horizon in enumerate(horizons):
+        chance = None if stated is None else stated[:, place]
+        at = at_horizon(times, risk, chance, horizon)
+        found |= {f"{name}{AT}{horizon:g}": estimate for name, estimate in at.items()}
+    return risk, Assessment(found, grades=_by_grade(times, risk))
+
+
+def _by_grade(times: Times, risk: NDArray[np.float64]) -> list[ByGrade]:
+    """A curve for each grade, of fewer grades where records are few; none where there are not enough for two."""
+    parts = min(GRADES, len(risk) // _FEWEST_OF_GRADE)
+    if parts < 2:
+        return []
+    graded, found = grades(risk, parts), []
+    for grade in range(parts):
+        own = Times(times.time[graded == grade], times.event[graded == grade])
+        curve = kaplan_meier(own)
+        last = [float(own.time.max(initial=0.0))]
+        steps, share = [0.0, *curve.steps.tolist()], [1.0, *curve.share.tolist()]
+        found.append(ByGrade(grade + 1, len(own.time), int(own.event.sum()), steps + last, share + share[-1:]))
+    return found

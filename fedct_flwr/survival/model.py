@@ -19,8 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.consensus.grades import GRADES, grades
 from fedct_flwr.survival.cox import RidgeCox, baseline, chances
-from fedct_flwr.survival.measures import better, concordance
-from fedct_flwr.survival.times import Times, times_of
+from fedct_flwr.survival.measures import Times, better, concordance, times_of
 
 PENALTIES: Final = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
 _FOLDS: Final = 3

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.survival.times import Times
+from fedct_flwr.survival.measures import Times
 
 WEIGHTS = np.array([1.0, -0.7, 0.4, 0.0])
 

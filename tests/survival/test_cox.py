@@ -12,9 +12,19 @@ from sklearn.base import clone
 
 from fedct_flwr.consensus.grades import GRADES, grades
 from fedct_flwr.survival.cox import RidgeCox, baseline, chances
-from fedct_flwr.survival.measures import at_horizon, better, concordance, excess, kaplan_meier
+from fedct_flwr.survival.measures import (
+    Times,
+    at_horizon,
+    better,
+    check_can_rank,
+    concordance,
+    excess,
+    follow_up,
+    kaplan_meier,
+    times_of,
+    usual_horizon,
+)
 from fedct_flwr.survival.model import PENALTIES, USUAL, OwnRanking, RiskModel
-from fedct_flwr.survival.times import Times, check_can_rank, follow_up, times_of, usual_horizon
 from fedct_flwr.types import DataError
 from tests.survival.made import WEIGHTS, records
 

@@ -25,8 +25,7 @@ from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.judgment import Judgment
 from fedct_flwr.silo.own import real_site
-from fedct_flwr.survival.measures import concordance
-from fedct_flwr.survival.times import EVENTS, Times
+from fedct_flwr.survival.measures import EVENTS, Times, concordance
 from fedct_flwr.types import ConfigError, DataError
 from server_app.main import app as server_app
 from tests.golden.hospital import answering

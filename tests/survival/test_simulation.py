@@ -18,8 +18,7 @@ from fedct_flwr.algorithms.targets import MedianGrade
 from fedct_flwr.cli.main import app
 from fedct_flwr.learners.survival import ByFunction, SurvivalLearner
 from fedct_flwr.survival.cox import RidgeCox
-from fedct_flwr.survival.measures import concordance
-from fedct_flwr.survival.times import Times
+from fedct_flwr.survival.measures import Times, concordance
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, DataWarning, Examples, LearnerError, RunError
 from tests.survival.made import federation, frame, records
 

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from fedct_flwr import survival
 from fedct_flwr.cli.findings import CheckFinding, Mark, bad, good, of_data, warning
 from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.config.learner import AUTO
@@ -33,7 +34,6 @@ from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import misread, unread, unusual_texts
 from fedct_flwr.silo.answers import check_learner
-from fedct_flwr.survival.times import EVENTS, check_can_rank, times_of
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 
@@ -95,11 +95,12 @@ def labels(silo: Silo) -> Iterator[CheckFinding]:
         raise Unread("the records")
     if agreed.schema.follow_up:
         try:
-            check_can_rank(times_of(read_grouped(config.data, agreed, table=silo.table)[0].y), "the file")
+            records, _ = read_grouped(config.data, agreed, table=silo.table)
+            survival.check_can_rank(survival.times_of(records.y), "the file")
         except DataError as error:
             # The error may count few records.
             what = "follow-up: times or events are missing, of another form, or rank no records"
-            yield bad(what, f"give times as numbers from each one's start, and {EVENTS}", error)
+            yield bad(what, f"give times as numbers from each one's start, and {survival.EVENTS}", error)
         else:
             yield good("follow-up: each record has a time and an event or none")
     else:
