@@ -18,8 +18,7 @@ from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import as_names, class_names, map_labels, no_column, numbers
 from fedct_flwr.files import write_atomically
-from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.models.loading import recalibrated
+from fedct_flwr.models.loading import ForeignModel, recalibrated
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.assessment import (
     FEW,

@@ -18,7 +18,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.evaluation.references import model_in
 from fedct_flwr.files import write_atomically
-from fedct_flwr.models.foreign import ForeignModel
+from fedct_flwr.models.loading import ForeignModel
 from fedct_flwr.models.model_file import ModelDescription
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.assessment import RANKS

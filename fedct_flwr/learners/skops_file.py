@@ -1,7 +1,7 @@
 """Trained models in skops format: written in a third of the time and bytes, and read where all types are known.
 
 skops builds objects without calling what is in the file; its own list of harmless types has all of scikit-learn's
-estimators. A forged value may end the process that reads it, so ``models.foreign`` uses one of its own.
+estimators. A forged value may end the process that reads it, so ``models.loading`` has one of its own.
 """
 
 import importlib

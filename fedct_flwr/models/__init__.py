@@ -5,9 +5,18 @@ from typing import TYPE_CHECKING
 from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.models.card import card_of, promised, promised_by_noise, promised_together
     from fedct_flwr.models.loading import load_model
-    from fedct_flwr.models.model_file import Recalibrated, can_be_saved, describe, description_of, save_model
+    from fedct_flwr.models.model_file import (
+        Recalibrated,
+        can_be_saved,
+        card_of,
+        describe,
+        description_of,
+        promised,
+        promised_by_noise,
+        promised_together,
+        save_model,
+    )
     from fedct_flwr.models.onnx_export import to_onnx
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from fedct_flwr.models.foreign import LIMIT, ForeignModel
+from fedct_flwr.models.loading import LIMIT, ForeignModel
 from fedct_flwr.types import DataError, FedctError
 from tests.models import test_model_file
 from tests.models.test_model_file import description, saved, table

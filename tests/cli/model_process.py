@@ -30,4 +30,4 @@ class Here:
 
 def read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read models in this process."""
-    monkeypatch.setattr("fedct_flwr.models.foreign.ProcessPoolExecutor", Here)
+    monkeypatch.setattr("fedct_flwr.models.loading.ProcessPoolExecutor", Here)

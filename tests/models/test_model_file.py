@@ -20,8 +20,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS
-from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.models.loading import load_model
+from fedct_flwr.models.loading import ForeignModel, load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence

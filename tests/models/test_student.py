@@ -10,7 +10,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.global_model import make_student, train_student
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.models.card import promised
+from fedct_flwr.models.model_file import promised
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 from fedct_flwr.wire.kinds import HARD
 
