@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedct_flwr.baselines.weight_sharing import FedAvg
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.datasets.partition import IID, Dirichlet
-    from fedct_flwr.drawing.drawn import Drawn
+    from fedct_flwr.drawing.simulated import Drawn
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.count import Count, count
     from fedct_flwr.simulation.repeats import Repeats, repeat

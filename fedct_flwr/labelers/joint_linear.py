@@ -18,8 +18,7 @@ from scipy.stats import chi2
 
 from fedct_flwr import secure_sum
 from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
-from fedct_flwr.labelers.public_bins import PublicBins
-from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
+from fedct_flwr.labelers.public_features import NORM, Kind, PublicBins, PublicFeatures
 from fedct_flwr.privacy.budget import check_least
 from fedct_flwr.privacy.noise_shares import UNLIKELY, NoiseShares, calibrated, least_multiplier, may_be_noise
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels

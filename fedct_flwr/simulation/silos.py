@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from fedct_flwr.datasets.partition import IID, Dirichlet
-    from fedct_flwr.drawing.drawn import Drawn
+    from fedct_flwr.drawing.simulated import Drawn
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
 """A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr.config.columns import ColumnForm
-from fedct_flwr.datasets.condition import Condition
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.drawing.patients import PatientCount
+from fedct_flwr.drawing.patients import Condition, PatientCount
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
 

@@ -13,8 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, gradient
 from fedct_flwr.labelers.joint_linear import JointLinear, plan_for, train_together
-from fedct_flwr.labelers.public_bins import PublicBins
-from fedct_flwr.labelers.public_features import NORM
+from fedct_flwr.labelers.public_features import NORM, PublicBins
 from fedct_flwr.privacy.noise_shares import least_multiplier
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.secure_sum.terms import sum_modulo

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.labelers.public_bins import PublicBins
-from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
+from fedct_flwr.labelers.public_features import NORM, Kind, PublicBins, PublicFeatures
 from fedct_flwr.types import DataError
 from tests.sentences import sentence
 
