@@ -72,7 +72,7 @@ EXTRAS = {
         for name in ("labeler", "dp_linear", "randomized", "transfer", "students")
     },
     "fedct_flwr/drawing/marginals.py": "privacy",
-    "fedct_flwr/datasets/excel.py": "excel",
+    "fedct_flwr/datasets/packed_tables.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/loading.py": "onnx",
     "fedct_flwr/learners/transformer.py": "language",

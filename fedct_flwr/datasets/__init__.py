@@ -6,7 +6,6 @@ from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.dictionary import Dictionary
-    from fedct_flwr.datasets.excel import names_in_excel, read_excel
     from fedct_flwr.datasets.federated import FederatedDataset, SiloData
     from fedct_flwr.datasets.image_folder import (
         LabeledImages,
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.inspection.cells import are_missing
     from fedct_flwr.datasets.loading import LOADERS, load
     from fedct_flwr.datasets.opt_out import each_left, ids_opted_out, images_left, records_left, said_of_opt_out
-    from fedct_flwr.datasets.parquet import names_in_parquet, read_parquet
+    from fedct_flwr.datasets.packed_tables import names_in_excel, names_in_parquet, read_excel, read_parquet
     from fedct_flwr.datasets.query import read_query
     from fedct_flwr.datasets.schema import FollowUp, Outcome
     from fedct_flwr.datasets.study_folder import read_study

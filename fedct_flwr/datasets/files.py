@@ -11,11 +11,10 @@ from typing import Final
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets import image_folder
-from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source, federation
-from fedct_flwr.datasets.table_files import check_named, column_names, read_table
+from fedct_flwr.datasets.packed_tables import other_sheets
+from fedct_flwr.datasets.table_files import TableFolder, check_named, column_names, read_folder, read_table
 from fedct_flwr.text.printable import from_here, listed, quoted
 from fedct_flwr.types import ConfigError
 

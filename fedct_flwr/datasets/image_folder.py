@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, pool, split_silo
-from fedct_flwr.datasets.folder import PUBLIC, TEST, holds_tables
 from fedct_flwr.datasets.schema import ImageForm, Schema
+from fedct_flwr.datasets.table_files import PUBLIC, TEST, holds_tables
 from fedct_flwr.datasets.tables import all_classes, class_name, encode_labels
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, fault, listed, quoted, suggest

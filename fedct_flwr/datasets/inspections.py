@@ -18,7 +18,6 @@ from fedct_flwr import datasets
 from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.federated import column_of_groups
-from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_groups, shared_records
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
@@ -26,7 +25,7 @@ from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import Inspection
 from fedct_flwr.datasets.silo_records import differing, events_of, form_of, table_of
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.table_files import TableFolder, read_folder, read_table
 from fedct_flwr.datasets.tables import encode, no_column, text_columns, with_signed_times
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import DataError, SiloName

@@ -23,7 +23,7 @@ GONE: Final = (
 )  # fmt: skip
 """Data sets by name that went, which only benchmarks have."""
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
-    **{name: _function("datasets.named", name.replace("-", "_")) for name in _NAMED},
+    **{name: _function("datasets.partition", name.replace("-", "_")) for name in _NAMED},
     "files": _function("datasets.files", "load"),
 }
 

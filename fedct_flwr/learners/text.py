@@ -20,16 +20,7 @@ from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.catalog import (
-    EMBEDDING,
-    LANGUAGE,
-    LIBRARIES,
-    NAMES,
-    TFIDF,
-    TRANSFORMER,
-    make,
-    package,
-)
+from fedct_flwr.learners.catalog import EMBEDDING, LANGUAGE, LIBRARIES, NAMES, TFIDF, TRANSFORMER, make, package
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError

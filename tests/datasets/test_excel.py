@@ -12,8 +12,8 @@ import pytest
 from openpyxl.xml.constants import SHARED_STRINGS, SHEET_MAIN_NS
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import column_of_groups
+from fedct_flwr.datasets.packed_tables import other_sheets
 from fedct_flwr.datasets.table_files import column_names, read_table
 from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence

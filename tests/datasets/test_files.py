@@ -20,11 +20,10 @@ from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.federated import PublicSet
-from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.silo_records import read_grouped
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.datasets.table_files import ENDINGS
+from fedct_flwr.datasets.table_files import ENDINGS, TableFolder, read_folder
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.patients import load as load_patients
 from tests.sentences import sentence

@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.parquet import read_parquet
+from fedct_flwr.datasets.packed_tables import read_parquet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import (
