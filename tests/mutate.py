@@ -206,8 +206,8 @@ FAULTS = [
     # Learners, labelers and drawn sets.
     Fault("learners/safeguard.py", "if not self._can_tell:", "if False:"),
     Fault("learners/automatic.py", "return found or self._safe", "return self._safe"),
-    Fault("learners/output_validation.py", "if (codes < 0).any():", "if False:"),
-    Fault("learners/output_validation.py", "if not np.isfinite(found).all():", "if False:", "learners"),
+    Fault("learners/trained_model.py", "if (codes < 0).any():", "if False:"),
+    Fault("learners/trained_model.py", "if not np.isfinite(found).all():", "if False:", "learners"),
     Fault("learners/soft.py", "if targets is None or not weight", "if True or not weight"),
     Fault("labelers/joint_linear.py", "if num_records > _MOST_RECORDS:", "if False:"),
     Fault("drawing/cells.py", "if self.ordered:", "if False:"),

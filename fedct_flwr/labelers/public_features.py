@@ -22,7 +22,8 @@ from sklearn.metrics import pairwise_distances
 
 from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.preprocessing import standard
+from fedct_flwr.learners.trained_model import apply
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import DataError, Features
 
@@ -149,13 +150,13 @@ class PublicFeatures:
         X = as_numbers(X).astype(np.float64).reshape(len(X), -1)
         if self._scaled:
             # Infinite values must not fail: that would reveal one record.
-            X = np.asarray(preprocessing.apply(self._transformer, np.clip(X, -_HUGE, _HUGE)))
+            X = np.asarray(apply(self._transformer, np.clip(X, -_HUGE, _HUGE)))
         limit = _REACH / _COLUMN
         return np.asarray(np.rint(np.nan_to_num(np.clip(X, -limit, limit)) * _COLUMN))
 
     @cached_property
     def _transformer(self) -> Any:
-        return preprocessing.standard(self._schema, self._public)
+        return standard(self._schema, self._public)
 
     @cached_property
     def _turns(self) -> _Map | None:

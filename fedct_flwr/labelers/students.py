@@ -19,8 +19,8 @@ from fedct_flwr.datasets.federated import num_units as units_of
 from fedct_flwr.labelers.labeler import Asked, KeepsNothing, check_installed
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.out_of_fold import one_thread
-from fedct_flwr.learners.preprocessing import rows, transformed
 from fedct_flwr.learners.text import reading_of, transformer_for
+from fedct_flwr.learners.trained_model import rows, transformed
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import (

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.own_table import Table, table_for
     from fedct_flwr.learners.plain import as_estimator
     from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard
-    from fedct_flwr.learners.skops_file import dumps, read_object, with_plain_numbers
     from fedct_flwr.learners.soft import COURSES, check_in_turn, check_soft
     from fedct_flwr.learners.stacked import Stacks
     from fedct_flwr.learners.survival import ByFunction, SurvivalLearner, survival_learner
     from fedct_flwr.learners.text import transformer_for
     from fedct_flwr.learners.torch_net import TorchLearner, num_values
+    from fedct_flwr.learners.trained_model import dumps, read_object, with_plain_numbers
     from fedct_flwr.learners.trained_network import described, preprocessing_in
     from fedct_flwr.learners.transformer import embedded
 

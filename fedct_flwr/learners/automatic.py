@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import TFIDF, make
 from fedct_flwr.learners.out_of_fold import OwnRecords, OwnValues
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
+from fedct_flwr.learners.trained_model import apply
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
@@ -93,7 +93,7 @@ class Views:
 
     def of(self, X: Features) -> dict[str, Any]:
         """Examples as the candidates of each view take them, row after row."""
-        found = {name: X if step is None else preprocessing.apply(step, X) for name, step in self.transformers.items()}
+        found = {name: X if step is None else apply(step, X) for name, step in self.transformers.items()}
         return {name: rows if issparse(rows) else np.ascontiguousarray(rows) for name, rows in found.items()}
 
     def transform(self, X: Features) -> Any:
@@ -103,7 +103,7 @@ class Views:
                 "teachers and students learn from numbers and categories, and all columns hold text: choose an "
                 f"algorithm such as 'fedct' without a protection, where 'auto' takes {TFIDF!r}"
             )
-        return preprocessing.apply(self.transformers[self.plain], X)
+        return apply(self.transformers[self.plain], X)
 
 
 def safe_only(y: HardLabels) -> bool:

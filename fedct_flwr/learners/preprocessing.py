@@ -4,12 +4,10 @@ Beyond ``MOST_VALUES`` the rarest categories get no column: their examples have 
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -17,8 +15,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fedct_flwr.datasets.federated import AXES
-from fedct_flwr.types import DataError, Features, TrainingError
+from fedct_flwr.learners.trained_model import ARRAYS, as_input
+from fedct_flwr.types import DataError, Features
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import Schema
@@ -36,8 +34,6 @@ class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 MOST_VALUES: Final = 1 << 26
 """Values of one-hot columns, of all examples that are learned from (512 MB in double precision)."""
-ARRAYS: Final = partial(config_context, transform_output="default")
-"""A user may set scikit-learn to give DataFrames: our steps keep no names of columns, and other threads do not know."""
 _MISSING: Final = -1
 """The category of a missing value."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
@@ -98,32 +94,6 @@ def _categories(reference: Features, categorical: Sequence[int]) -> Any:
     # Of equally rare ones all go: which of them stays should not depend on their order.
     least = np.sort(np.concatenate([counts for _, counts in found]))[-most - 1] + 1
     return [values[counts >= min(least, counts.max())] for values, counts in found]
-
-
-def transformed(transformer: Any, X: Features) -> Features:
-    """Features that have gone through a fitted transformer (None for none). Raises TrainingError if they cannot."""
-    try:
-        return X if transformer is None else apply(transformer, X)
-    except Exception as error:
-        raise TrainingError(f"the features could not be preprocessed: {error}") from error
-
-
-def apply(transformer: Any, X: Features) -> Features:
-    """Transform examples ``(n, columns)``."""
-    with ARRAYS():
-        found: Features = transformer.transform(as_input(X))
-    return found
-
-
-def rows(X: Features, which: NDArray[Any]) -> Features:
-    """These rows of what went through a transformer, by a mask or by positions: of an array or of a DataFrame."""
-    found: Features = X.iloc[which] if hasattr(X, "iloc") else X[which]
-    return found
-
-
-def as_input(X: Features) -> Features:
-    """Features as transformers take them: tables in double precision, images and objects (text) as they are."""
-    return X if X.dtype == np.object_ or X.ndim == AXES else X.astype(np.float64, copy=False)
 
 
 class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -20,7 +20,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from fedct_flwr import learners
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.catalog import (
     CLASSIFIERS,
@@ -30,13 +29,20 @@ from fedct_flwr.learners.catalog import (
     USUAL,
     ModelMemory,
     models_in_memory,
-    package,
 )
 from fedct_flwr.learners.out_of_fold import balanced_weights
-from fedct_flwr.learners.output_validation import classes_of, places_of, probabilities_of, values_of
-from fedct_flwr.learners.preprocessing import apply
+from fedct_flwr.learners.trained_model import (
+    apply,
+    classes_of,
+    dumps,
+    load_model,
+    places_of,
+    probabilities_of,
+    values_of,
+    with_plain_numbers,
+)
 from fedct_flwr.text.printable import cut
-from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError, Values
+from fedct_flwr.types import MAX_CLASSES, Answers, Features, HardLabels, LearnerError, TrainingError, Values
 
 
 class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -234,7 +240,7 @@ class SklearnLearner:
         raise TrainingError(f"{called(self._template)} could not be trained: {reasons}{hint}") from errors[0]
 
     def _hint(self, given: Any, error: Exception) -> str:
-        own = package(type(self._template).__module__) not in LIBRARIES and isinstance(given, np.ndarray)
+        own = _package(type(self._template)) not in LIBRARIES and isinstance(given, np.ndarray)
         table = own and isinstance(error, _OF_A_TABLE)
         return " (with preprocessing = 'none' it gets the table)" if table else ""
 
@@ -270,7 +276,7 @@ class SklearnLearner:
         try:
             if self._single:
                 raise ValueError("it holds a network of torch's, which a torch module as the learner would not")
-            return learners.dumps(self._pipeline)
+            return dumps(self._pipeline)
         except Exception as error:
             raise TrainingError(f"{self.name} cannot be saved: {error}") from error
 
@@ -286,7 +292,7 @@ class SklearnLearner:
     @property
     def _pipeline(self) -> Pipeline:
         steps = [("transform", self._transformer)] if self._transformer is not None else []
-        return Pipeline([*steps, ("classify", learners.with_plain_numbers(self._trained))])
+        return Pipeline([*steps, ("classify", with_plain_numbers(self._trained))])
 
     def take_over(self, pipeline: Pipeline) -> Self:
         """Predict with the transformer and the classifier of a pipeline such as ``to_bytes`` writes."""
@@ -358,7 +364,12 @@ def copied(estimator: Any) -> Any:
 
 def wants_dense(estimator: Any) -> bool:
     """Whether the estimator, or a part of it, knows classes as 0, 1, ... without gaps alone."""
-    return any(package(type(part).__module__) in _DENSE for part in (estimator, *estimator.get_params().values()))
+    return any(_package(type(part)) in _DENSE for part in (estimator, *estimator.get_params().values()))
+
+
+def _package(kind: type) -> str:
+    """The top package that a type comes from."""
+    return kind.__module__.partition(".")[0]
 
 
 def counting(estimator: Any, classes: int) -> Any:
@@ -377,7 +388,7 @@ def _has_network(estimator: Any) -> bool:
     """Whether an estimator trains a network of torch's, as skorch's do: these take single precision."""
     values = [estimator, *(estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ())]
     kinds = [kind for value in values for kind in (value if isinstance(value, type) else type(value)).__mro__]
-    return any(package(kind.__module__) in ("torch", "skorch") for kind in kinds)
+    return any(_package(kind) in ("torch", "skorch") for kind in kinds)
 
 
 def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
@@ -451,7 +462,7 @@ def packages_in(estimator: Any) -> set[str]:
         return set()
     parts = [part for part in estimator.get_params(deep=True).values() if hasattr(part, "get_params")]
     parts.append(getattr(estimator, "wrapped", estimator))
-    return {type(part).__module__.partition(".")[0] for part in (estimator, *parts) if not isinstance(part, type)}
+    return {_package(type(part)) for part in (estimator, *parts) if not isinstance(part, type)}
 
 
 def functions_in(value: Any) -> Iterator[FunctionType]:
@@ -463,22 +474,6 @@ def functions_in(value: Any) -> Iterator[FunctionType]:
         for one in parts.values() if isinstance(parts, Mapping) else parts:
             # Deep parameters have those of estimators already.
             yield from () if hasattr(one, "get_params") else functions_in(one)
-
-
-def load_model(path: Path, packages: Collection[str] = ()) -> Any:
-    """A pipeline that ``SklearnLearner.save`` wrote on this machine, of scikit-learn's types and these ``packages``'.
-
-    XGBoost's, LightGBM's and CatBoost's models are in formats of their own within it, which their own parsers read. A
-    forged file could hold a tree that reads out of bounds: for a file from elsewhere there is ``model_file``. Raises
-    DataError for other types or a damaged file.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read the model {path}: {error.strerror}") from None
-    trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
-    advice = "which is not trusted: load it only if you wrote it yourself"
-    return learners.read_object(content, f"the model {path}", trusted, ["functools.partial"], advice)
 
 
 class SklearnRegressor(SklearnLearner):

@@ -13,9 +13,9 @@ from fedct_flwr import survival
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.learners.catalog import SURVIVAL, make, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
-from fedct_flwr.learners.output_validation import values_of
 from fedct_flwr.learners.safeguard import Trust
 from fedct_flwr.learners.sklearn import SklearnRegressor, called, last_step, prepare, reason_of
+from fedct_flwr.learners.trained_model import values_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,

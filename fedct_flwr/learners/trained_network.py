@@ -25,8 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedct_flwr.datasets.federated import are_bytes
 from fedct_flwr.learners.base import Averageable
 from fedct_flwr.learners.catalog import MAKING, usual_torch
-from fedct_flwr.learners.output_validation import check_probabilities
-from fedct_flwr.learners.preprocessing import apply
+from fedct_flwr.learners.trained_model import apply, check_probabilities
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _SIGNS: Final = ("can't allocate memory", "not enough memory", "out of memory")

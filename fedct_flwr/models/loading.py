@@ -30,9 +30,8 @@ from fedct_flwr.files import DAMAGED, check_is_file
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
-from fedct_flwr.learners.output_validation import classes_of, probabilities_of
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
-from fedct_flwr.learners.skops_file import read_object
+from fedct_flwr.learners.trained_model import classes_of, probabilities_of, read_object
 from fedct_flwr.models.model_file import ModelDescription, Recalibrated, member, text_of, with_member
 from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.text.printable import escape_warnings

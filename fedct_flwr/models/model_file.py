@@ -29,7 +29,7 @@ from fedct_flwr.datasets.schema import Schema, quantiles
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.learners.skops_file import skops_io
+from fedct_flwr.learners.trained_model import skops_io
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of
 from fedct_flwr.privacy.sheet import UNITS
 from fedct_flwr.runs.run_folder import versions

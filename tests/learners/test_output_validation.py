@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fedct_flwr.learners.output_validation import places_of, probabilities_of, values_of
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.learners.soft import soft_labels
+from fedct_flwr.learners.trained_model import places_of, probabilities_of, values_of
 from fedct_flwr.types import TrainingError
 
 NUMBER = 4

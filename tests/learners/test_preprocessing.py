@@ -9,8 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.preprocessing import apply, standard, transformed
+from fedct_flwr.learners.preprocessing import standard
 from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.learners.trained_model import apply, transformed
 from fedct_flwr.types import DataError, TrainingError
 
 NAN = np.nan

@@ -34,9 +34,10 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, package
-from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, load_model, prepare
+from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
+from fedct_flwr.learners.trained_model import load_model
 from fedct_flwr.models.model_file import description_of
 from fedct_flwr.simulation.silos import given_learner
 from fedct_flwr.types import ConfigError, DataError, TrainingError
@@ -312,7 +313,7 @@ class TestModelFile:
 
 PROGRAM = """
 import sys
-from fedct_flwr.learners.skops_file import skops_io
+from fedct_flwr.learners.trained_model import skops_io
 first, again = skops_io(), skops_io()
 assert first is again and first.dumps
 assert "torch" not in sys.modules
