@@ -22,8 +22,7 @@ from benchmarks.privacy_data import ADULT, FEW_LARGE, MANY_SMALL, Federation, Se
 from benchmarks.report import Runs
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.labelers.dp_linear import DpLinearLabeler
-from fedct_flwr.labelers.labeler import Asked, Labeler
-from fedct_flwr.labelers.randomized import RandomizedLabeler
+from fedct_flwr.labelers.labeler import Asked, Labeler, RandomizedLabeler
 from fedct_flwr.privacy.accounting import calibrate, quick_epsilon
 from fedct_flwr.privacy.mechanisms import Xor, repeated
 from fedct_flwr.privacy.randomness import SimulatedNoise

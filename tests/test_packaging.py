@@ -67,10 +67,7 @@ DISTRIBUTIONS = packages_distributions()  # reads every installed file list, hal
 # Files that only need what they import for what that extra is for.
 EXTRAS = {
     **{f"fedct_flwr/silo/{name}.py": "privacy" for name in ("release", "noisy_sum")},
-    **{
-        f"fedct_flwr/labelers/{name}.py": "privacy"
-        for name in ("labeler", "dp_linear", "randomized", "transfer", "students")
-    },
+    **{f"fedct_flwr/labelers/{name}.py": "privacy" for name in ("labeler", "dp_linear", "transfer", "students")},
     "fedct_flwr/drawing/marginals.py": "privacy",
     "fedct_flwr/datasets/packed_tables.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",

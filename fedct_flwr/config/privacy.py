@@ -136,7 +136,7 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             of_learner=lambda learner: {},
         ),
         "randomized-response": Protection(
-            labeler="fedct_flwr.labelers.randomized:labeler",
+            labeler="fedct_flwr.labelers.labeler:randomized",
             leaves="the labels of the model, each of them replaced by another class at random so often that none tells "
             "much",
             of_auto="the silo chooses its model by its records, and its epsilon covers the choice: each label is "

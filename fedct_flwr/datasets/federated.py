@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import Schema
 
 _BLOCK_BYTES: Final = 1 << 24
-_TABLE: Final = 2
-"""Axes of a table."""
 AXES: Final = 4
 """Axes of images: example, channel, row and column."""
 
@@ -70,7 +68,7 @@ class PublicSet:
 
     def __post_init__(self) -> None:
         """Check that the examples can be fingerprinted."""
-        if self.X.dtype.kind not in "biuf" and not (_holds_text(self.X)):
+        if self.X.dtype.kind not in "biuf" and not _holds_text(self.X):
             raise DataError(f"the public set must hold numbers, not {self.X.dtype}: encode text and dates first")
         if self.X.ndim < 2 or self.X.size == 0:
             raise DataError(f"the public set has shape {self.X.shape}: it needs at least one example and one feature")
@@ -122,7 +120,7 @@ def _as_floats(column: NDArray[Any]) -> NDArray[np.float64]:
 
 def _holds_text(X: Features) -> bool:
     """Whether each column of a table is text or numbers, and one of them text."""
-    if X.dtype != np.object_ or X.ndim != _TABLE:
+    if X.dtype != np.object_ or X.ndim != 2:
         return False
     kinds = [{type(value) for value in column} for column in X.T]
     return all(kind in ({str}, {float}) for kind in kinds) and {str} in kinds
@@ -216,10 +214,10 @@ class FederatedDataset:
 
     def position(self, silo: SiloName) -> int:
         """Position of a silo. Raises DataError for an unknown name."""
-        for position, data in enumerate(self.silos):
-            if data.name == silo:
-                return position
-        raise DataError(f"no silo {silo!r} in {self.name!r}: it has {', '.join(s.name for s in self.silos)}")
+        names = [each.name for each in self.silos]
+        if silo not in names:
+            raise DataError(f"no silo {silo!r} in {self.name!r}: it has {', '.join(names)}")
+        return names.index(silo)
 
 
 def num_units(num_records: int, groups: Groups | None) -> int:

@@ -80,12 +80,8 @@ def stand_in(silos: Mapping[SiloName, Source], config: RunConfig) -> Source:
         tables = [source.read([*text, config.label_column]) for source in silos.values()]
         whole = pa.concat_tables(tables, promote_options="permissive")
         rng = generator(0, "stand-in")
-        columns = {
-            name: whole.column(name).take(rng.permutation(whole.num_rows))
-            for name in whole.column_names
-            if name != config.label_column
-        }
-        return pa.table(columns)
+        names = [name for name in whole.column_names if name != config.label_column]
+        return pa.table({name: whole.column(name).take(rng.permutation(whole.num_rows)) for name in names})
 
     return Source("the silos' tables together", read, next(iter(silos.values())).tables)
 
@@ -143,15 +139,12 @@ def federation(
     texts = texts or _taken_as_text(unlabeled, config)
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
-    text = [
-        *([label] if config.outcome == "class" else []),
-        *text_columns(unlabeled),
-        *texts,
-        *([group] if group else []),
-    ]
+    spelled = filter(None, (label if config.outcome == "class" else "", group))
+    text = [*text_columns(unlabeled), *texts, *spelled]
     parts = [
-        *(_Labeled(silo, source, source.read(text), tested=False) for silo, source in silos.items()),
-        *(_Labeled(silo, source, source.read(text), tested=True) for silo, source in tests.items()),
+        _Labeled(silo, source, source.read(text), tested)
+        for of, tested in ((silos, False), (tests, True))
+        for silo, source in of.items()
     ]
     for part in parts:
         if label not in part.table.column_names:
@@ -196,13 +189,12 @@ def federation(
         else:
             found[silo] = split_silo(silo, records, of, config.test_fraction, rng)
     del part, records
-    own = tuple(found.values())
     return FederatedDataset(
         name=name,
         schema=schema,
         public=examples,
-        silos=own,
-        test=pool([silo.test for silo in own]),
+        silos=tuple(found.values()),
+        test=pool([each.test for each in found.values()]),
         notes=notes,
         findings=tuple(inspected.suspicious),
         public_groups=public_groups,

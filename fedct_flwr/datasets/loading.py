@@ -52,10 +52,7 @@ SETTINGS: Final[dict[str, Uses]] = {
 OF_PUBLIC: Final[dict[str, Uses]] = {
     "given": {},
     "drawn": uses("draw-epsilon", "draw-dictionary", "draw-rows")
-    | uses(
-        "draw-delta",
-        needs=Needs("draw-epsilon above 0", lambda config: config.draw_epsilon > 0),
-    ),
+    | uses("draw-delta", needs=Needs("draw-epsilon above 0", lambda config: config.draw_epsilon > 0)),
 }
 """The settings of a public set that is drawn."""
 

@@ -140,11 +140,8 @@ def _completed(table: pa.Table, study: "Agreed", data: "DataSettings") -> pa.Tab
     lacking = [each for each in study.schema.columns if each.name in allowed and each.name not in there]
     alike = {without_accents(name) for name in extra}
     # One that is there under another name is refused, as it would be without such columns.
-    if (
-        not allowed
-        or len(lacking) == len(study.schema.columns)
-        or any(without_accents(each.name) in alike for each in lacking)
-    ):
+    renamed = any(without_accents(each.name) in alike for each in lacking)
+    if not allowed or renamed or len(lacking) == len(study.schema.columns):
         return table
     table = table.drop_columns(extra)
     for each in lacking:

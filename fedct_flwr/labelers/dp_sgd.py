@@ -185,12 +185,7 @@ class DpSgdLabeler(TrainedNetwork):
             further = min(_FURTHEST, math.sqrt(clear / _CLEAR))
             learning_rate = further * _RATE / (total_steps**2 * clipping_norm)
         super().__init__(
-            make_network,
-            num_classes,
-            learning_rate=learning_rate,
-            seed=seed,
-            device=device,
-            transformer=transformer,
+            make_network, num_classes, learning_rate=learning_rate, seed=seed, device=device, transformer=transformer
         )
 
     def check(self, public: Features) -> None:

@@ -408,22 +408,18 @@ def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequ
     return labeler.weights(progress)
 
 
-def labeler_plan(joint: "Joint", num_classes: int) -> JointPlan:
-    """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
-    return plan_for(
+def joint_labeler(joint: "Joint", public: "PublicSet", schema: "Schema") -> JointLinear:
+    """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
+    plan = plan_for(
         joint.records,
-        num_classes,
+        len(schema.classes),
         epsilon=joint.epsilon,
         delta=joint.delta,
         honest=joint.honest,
         steps=joint.steps,
         additive_columns=joint.columns,
     )
-
-
-def joint_labeler(joint: "Joint", public: "PublicSet", schema: "Schema") -> JointLinear:
-    """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
-    return _made(labeler_plan(joint, len(schema.classes)), public, schema, joint.seed)
+    return _made(plan, public, schema, joint.seed)
 
 
 # Silos of one process share it, and all steps do.

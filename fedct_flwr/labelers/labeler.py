@@ -3,6 +3,7 @@
 Nothing is fitted to records before a labeler is asked: what it is made of (``Start``) holds none.
 """
 
+from functools import lru_cache
 from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
@@ -10,7 +11,18 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import ConfigError, Examples, Features, Groups, HardLabels, SiloName, TrainingError, Votes
+from fedct_flwr import privacy
+from fedct_flwr.types import (
+    ABSTAIN,
+    ConfigError,
+    Examples,
+    Features,
+    Groups,
+    HardLabels,
+    SiloName,
+    TrainingError,
+    Votes,
+)
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which students of a study without protection do not.
@@ -23,10 +35,7 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.privacy.randomness import Noise
 
-_EXTRAS: Final = {
-    "privacy": ("dp_accounting", "opendp"),
-    "dp-sgd": ("dp_accounting", "opendp", "opacus", "torch"),
-}
+_EXTRAS: Final = {"privacy": ("dp_accounting", "opendp"), "dp-sgd": ("dp_accounting", "opendp", "opacus", "torch")}
 
 
 class Start(NamedTuple):
@@ -159,3 +168,58 @@ def labeler_for(start: Start) -> Labeler:
         )
     made: Labeler = resolve_name(start.privacy.chosen.labeler)(start)
     return made
+
+
+_LARGEST: Final = 50.0
+"""An epsilon per label beyond which no label would ever change."""
+
+
+def randomized(start: Start) -> "RandomizedLabeler":
+    """The personal model's own labels, each randomized: for any learner, and dear. For the labels that are planned."""
+    agreed, queries = start.privacy, start.privacy.planned_queries(len(start.public))
+    return RandomizedLabeler(start.num_classes, num_queries=queries, epsilon=agreed.epsilon, delta=agreed.delta)
+
+
+class RandomizedLabeler(KeepsNothing):
+    """Answers with ``asked.votes`` through k-ary randomized response; every answer costs, a repeated one again.
+
+    ``num_queries`` labels are planned in the whole study, for ``epsilon`` at ``delta`` in total; one that is asked
+    more costs more. Satisfies ``Labeler``, and keeps nothing.
+
+    Formal guarantees:
+        Pure: each label is ``mechanism.epsilon``-DP for a record, and for the silo as a whole, whatever either changes
+        in the personal model: so it needs to know nothing of the learner. n labels are as n releases of
+        ``RandomizedResponse``, and ``num_queries`` of them (epsilon, delta)-DP. The labels come from a model that saw
+        all records: what one record changes is not bounded, so the price grows with the number of labels.
+    """
+
+    reads_votes: ClassVar[bool] = True
+
+    def __init__(self, num_classes: int, *, num_queries: int, epsilon: float, delta: float) -> None:
+        self._num_classes = num_classes
+        noise = _least_noise(num_classes, num_queries, epsilon, delta)
+        self.mechanism = privacy.RandomizedResponse(num_classes, 1 / noise)
+
+    def event(self, asked: Asked) -> "DpEvent":
+        return self.mechanism.event(len(asked.positions))
+
+    def answer(self, asked: Asked, noise: "Noise") -> HardLabels:
+        """The votes, some of them changed at random, ``(positions,)``; what is no class becomes any class.
+
+        That is an abstention, or whatever else a learner of one's own says: to fail would tell of the records.
+        """
+        votes = np.asarray(asked.votes)
+        known = (votes >= 0) & (votes < self._num_classes)
+        return self.mechanism(np.where(known, votes, ABSTAIN), noise)
+
+
+@lru_cache(maxsize=64)
+def _least_noise(num_classes: int, num_queries: int, epsilon: float, delta: float) -> float:
+    """Takes seconds, and a simulation has many silos with one plan."""
+
+    def planned(noise: float) -> "DpEvent":
+        return privacy.RandomizedResponse(num_classes, 1 / noise).event(num_queries)
+
+    highest = 100 * num_queries / epsilon
+    quick = num_queries > privacy.SLOW_QUERIES
+    return privacy.calibrate(planned, epsilon, delta, min(1 / _LARGEST, highest), highest, quick=quick)

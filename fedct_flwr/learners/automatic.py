@@ -70,11 +70,7 @@ SAFE: Final = Candidate("random-forest", leaf=3)
 """For silos of one class, or of few records of some class."""
 TINY: Final = Candidate("logistic-regression", strength=0.1)
 """For silos of few records, where a forest is no better and takes 30 times as long, unless they learn from others."""
-CANDIDATES: Final = (
-    Candidate("logistic-regression"),
-    SAFE,
-    Candidate(BOOSTED),
-)
+CANDIDATES: Final = (Candidate("logistic-regression"), SAFE, Candidate(BOOSTED))
 """From simple to complex."""
 
 
@@ -119,25 +115,21 @@ class OwnChoice(SklearnLearner):
     cannot tell; ``num_classes`` is 0 for values.
     """
 
-    _choice: Candidate | None = None
+    choice: Candidate | None = None
+    """The choice, if there is one."""
 
     def __init__(self, views: Views, safe: Candidate, seed: int, random_state: int, num_classes: int) -> None:
         self._seen, self._safe, self._seed, self._random_state = views, safe, seed, random_state
         made = estimator(safe, random_state, number=not num_classes)
         super().__init__(made, views.transformers[safe.view], balanced=safe.balanced, num_classes=num_classes)
 
-    @property
-    def choice(self) -> Candidate | None:
-        """The choice, if there is one."""
-        return self._choice
-
     def choose(self, private: Examples, groups: Groups | None = None) -> None:
-        if self._choice is None:
-            self._choice = self._chosen_for(private, groups)
-            self._become(self._choice)
+        if self.choice is None:
+            self.choice = self._chosen_for(private, groups)
+            self._become(self.choice)
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        if self._choice is None:
+        if self.choice is None:
             self._become(self._chosen_for(Examples(X, y)))
         return super().fit(X, y, sample_weight)
 
@@ -182,7 +174,7 @@ class Automatic(OwnChoice):
         super().__init__(views, views.safe, seed, random_state, num_classes)
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        if self._choice == TINY:
+        if self.choice == TINY:
             self._become(TINY if len(y) < FEWEST else SAFE)
         return super().fit(X, y, sample_weight)
 

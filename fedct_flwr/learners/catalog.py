@@ -181,7 +181,8 @@ def make(name: str, params: dict[str, Any], *, number: bool = False, **wanted: A
         return _held(name, params)
     path, defaults = names.get(name, (name, {}))
     found = _import(name, path, names)
-    if inspect.isclass(found) and not _is_learner(found):
+    # By its methods, as CatBoost's classes have all of scikit-learn's but not its base class.
+    if inspect.isclass(found) and not (hasattr(found, "fit") and hasattr(found, "predict")) and not is_network(found):
         raise LearnerError(
             f"learner {name!r} is no classifier: {path} is neither like scikit-learn's classes nor a torch module"
         )
@@ -291,11 +292,6 @@ def output_of(name: str) -> str:
 def package(name: str) -> str:
     """The top package that a learner's name leads to."""
     return _ALL_NAMES.get(name, (name, {}))[0].replace(":", ".").partition(".")[0]
-
-
-def _is_learner(kind: type) -> bool:
-    # By its methods, as CatBoost's classes have all of scikit-learn's but not its base class.
-    return (hasattr(kind, "fit") and hasattr(kind, "predict")) or is_network(kind)
 
 
 def is_network(model: object) -> bool:

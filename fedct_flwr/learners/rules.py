@@ -41,10 +41,6 @@ def rule_fit(
         warnings.filterwarnings("ignore", message=message, module="sklearn")
     warnings.filterwarnings("ignore", message="Ignoring max_rules parameter since alpha passed")
     rules = _OneAtATime(
-        tree_size=tree_size,
-        max_rules=max_rules,
-        include_linear=include_linear,
-        alpha=alpha,
-        random_state=random_state,
+        tree_size=tree_size, max_rules=max_rules, include_linear=include_linear, alpha=alpha, random_state=random_state
     )
     return OneVsRestClassifier(rules)

@@ -128,7 +128,7 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
         raise LearnerError(f"learner {name!r} is no {why}")
     params = estimator.get_params(deep=True)
     searched = [value for key, value in params.items() if key.split("__")[-1] in _SEARCHED]
-    for model in (estimator, *_candidates(searched)):
+    for model in (estimator, *(value for value in _leaves(searched) if _is_estimator(value))):
         own = model.get_params(deep=True)
         # A frozen one returns nothing.
         model.set_params(**{
@@ -138,13 +138,17 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
     return estimator
 
 
-def _candidates(given: Any) -> Iterator[Any]:
-    """The estimators among the values that a search tries."""
-    if hasattr(given, "get_params") and not isinstance(given, type):
-        yield given
-    elif isinstance(given, Mapping | list | tuple):
+def _leaves(given: Any) -> Iterator[Any]:
+    """The values in containers, however deep."""
+    if isinstance(given, Mapping | list | tuple):
         for value in given.values() if isinstance(given, Mapping) else given:
-            yield from _candidates(value)
+            yield from _leaves(value)
+    else:
+        yield given
+
+
+def _is_estimator(value: Any) -> bool:
+    return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def _check_params(estimator: Any, name: str) -> None:
@@ -465,15 +469,10 @@ def packages_in(estimator: Any) -> set[str]:
     return {_package(type(part)) for part in (estimator, *parts) if not isinstance(part, type)}
 
 
-def functions_in(value: Any) -> Iterator[FunctionType]:
+def functions_in(value: Any) -> list[FunctionType]:
     """All Python functions among an estimator's parameters."""
-    if isinstance(value, FunctionType):
-        yield value
-    parts = value.get_params(deep=True) if hasattr(value, "get_params") and not isinstance(value, type) else value
-    if isinstance(parts, Mapping | list | tuple):
-        for one in parts.values() if isinstance(parts, Mapping) else parts:
-            # Deep parameters have those of estimators already.
-            yield from () if hasattr(one, "get_params") else functions_in(one)
+    parts = value.get_params(deep=True) if _is_estimator(value) else value
+    return [part for part in _leaves(parts) if isinstance(part, FunctionType)]
 
 
 class SklearnRegressor(SklearnLearner):

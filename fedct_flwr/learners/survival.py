@@ -71,7 +71,10 @@ class SurvivalLearner(SklearnRegressor):
 
     def choose(self, private: Examples, groups: Groups | None = None) -> None:
         if self._ranking is None or not np.array_equal(self._ranking.times.signed, private.y):
-            self._ranking = self._ranked(private, groups)
+            rng = np.random.default_rng(self._seed)
+            self._ranking = self._made(
+                lambda: survival.OwnRanking(self._own, self._transform(private.X), private.y, groups, rng)
+            )
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         if sample_weight is not None:
@@ -110,10 +113,6 @@ class SurvivalLearner(SklearnRegressor):
         """The chance of an event up to each horizon ``(n, horizons)``, by own records. Raises TrainingError."""
         found: NDArray[np.float64] = self._made(lambda: self._trained.chances(self._transform(X), horizons))
         return found
-
-    def _ranked(self, private: Examples, groups: Groups | None) -> "OwnRanking":
-        rng = np.random.default_rng(self._seed)
-        return self._made(lambda: survival.OwnRanking(self._own, self._transform(private.X), private.y, groups, rng))
 
     def _made(self, make: Callable[[], _Made]) -> _Made:
         try:

@@ -117,12 +117,8 @@ class TorchLearner(TrainedNetwork):
     @property
     def reach(self) -> float | None:
         """Steps of a round times the learning rate; None with Adam, which rescales gradients, or a rate that falls."""
-        training = self._training
-        return (
-            None
-            if training.optimizer != "sgd" or training.decay_steps
-            else training.local_steps * training.learning_rate
-        )
+        training, fixed = self._training, self._training.optimizer == "sgd" and not self._training.decay_steps
+        return training.local_steps * training.learning_rate if fixed else None
 
     def advance_corrected(self, private: Examples, correction: Correction) -> None:
         """The steps of ``advance`` on private examples alone, each with its gradient corrected. Raises TrainingError.
@@ -204,10 +200,7 @@ class TorchLearner(TrainedNetwork):
         if self._training.optimizer == "adam":
             return super().make_optimizer(weights)
         return torch.optim.SGD(
-            weights,
-            lr=self._learning_rate,
-            weight_decay=self._weight_decay,
-            fused=self._device.type in ("cpu", "cuda"),
+            weights, lr=self._learning_rate, weight_decay=self._weight_decay, fused=self._device.type in ("cpu", "cuda")
         )
 
     @contextmanager

@@ -278,10 +278,7 @@ class TrainedNetwork:
     def make_optimizer(self, weights: list[Tensor]) -> torch.optim.Optimizer:
         """A new optimizer of these weights."""
         return torch.optim.Adam(
-            weights,
-            lr=self._learning_rate,
-            weight_decay=self._weight_decay,
-            fused=self._device.type in ("cpu", "cuda"),
+            weights, lr=self._learning_rate, weight_decay=self._weight_decay, fused=self._device.type in ("cpu", "cuda")
         )
 
     def _tensor(self, X: Features) -> Tensor:

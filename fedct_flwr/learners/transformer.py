@@ -36,13 +36,7 @@ _ABOVE: Final = ("pooler.", "ln_f.", "final_layer_norm.", "norm.")
 
 
 def classifier(
-    folder: str,
-    num_classes: int,
-    *,
-    train: str = "lora",
-    rank: int = 8,
-    layers: int = 1,
-    checkpointing: bool = False,
+    folder: str, num_classes: int, *, train: str = "lora", rank: int = 8, layers: int = 1, checkpointing: bool = False
 ) -> nn.Module:
     """The model in ``folder`` with a head for the classes, for tokens ``(n, length)``, see ``language.Tokens``.
 

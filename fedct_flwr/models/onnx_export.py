@@ -75,22 +75,15 @@ def _converted(model: Model) -> "onnx.ModelProto":
         _recalibrate(core.graph, how)
     core.ir_version = _IR
     if transformer is None and not isinstance(learner, SklearnLearner):
-        return _renamed(core)
+        _rename(core.graph, core.graph.input[0].name, FEATURES)
+        core.graph.input[0].name = FEATURES
+        return core
     before = _preprocessing(transformer, example.shape[1], core.opset_import)
     return merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
 
 
 def _prepared(transformer: Any, example: Features) -> Features:
     return (example if transformer is None else transformer.transform(example)).astype(np.float32)
-
-
-def _renamed(network: "onnx.ModelProto") -> "onnx.ModelProto":
-    """The input under the name that it has elsewhere."""
-    before = network.graph.input[0].name
-    for node in network.graph.node:
-        node.input[:] = [FEATURES if name == before else name for name in node.input]
-    network.graph.input[0].name = FEATURES
-    return network
 
 
 def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":

@@ -17,9 +17,8 @@ from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import labeler as labelers
 from fedct_flwr.labelers.dp_linear import DpLinearLabeler
-from fedct_flwr.labelers.labeler import Asked, Labeler, Start, check_installed, labeler_for
+from fedct_flwr.labelers.labeler import Asked, Labeler, RandomizedLabeler, Start, check_installed, labeler_for
 from fedct_flwr.labelers.public_features import Kind, PublicFeatures
-from fedct_flwr.labelers.randomized import RandomizedLabeler
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.events import composed, from_json, to_json
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise

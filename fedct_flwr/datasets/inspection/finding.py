@@ -53,13 +53,13 @@ class Finding:
         return f"{self.message}: {self.fix}" if self.fix else self.message
 
 
-def check_accept(accept: Iterable[str], where: str = "accept") -> None:
+def check_accept(accept: Iterable[str]) -> None:
     """Raise ConfigError for a name that is no finding's, with the nearest one."""
     for name in accept:
         code = name.partition(":")[0]
         if code not in CODES:
             fix = "Table 1 shows it now, so take it out" if code in _IN_TABLE_ONE else suggest(code, CODES)
-            raise ConfigError(f"{where}: no finding is called {quoted(code)}: {fix}")
+            raise ConfigError(f"accept: no finding is called {quoted(code)}: {fix}")
 
 
 def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[Finding]:

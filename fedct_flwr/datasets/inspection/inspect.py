@@ -62,13 +62,7 @@ def inspect_tables(
     """
     settings, redaction = settings or TableSettings(), words or Redaction()
     check_accept([*settings.accept, *accept])
-    unused = {
-        label,
-        *([event] if event else []),
-        *([settings.group] if settings.group else []),
-        *settings.leave_out,
-        *settings.text,
-    }
+    unused = {label, *filter(None, (event, settings.group)), *settings.leave_out, *settings.text}
     features = public.select([at for at, name in enumerate(public.column_names) if name not in unused])
     given = {silo: table.column(label) for silo, table in silos.items()}
     # Truth values are classes by name.

@@ -283,14 +283,8 @@ def _difference(smd: float, what: str, here: float, there: Floats, inside: bool,
 
     ``inside``: the others cover ``here`` already, so no SMD marks the cell. ``apart``: its middle half marks it.
     """
-    span = (float(there.min()), float(there.max()))
-    return {
-        "smd": smd,
-        "what": what,
-        "here": float(here),
-        "there": span,
-        "marked": bool(apart or (abs(smd) > 1 and not inside)),
-    }
+    span, marked = (float(there.min()), float(there.max())), bool(apart or (abs(smd) > 1 and not inside))
+    return {"smd": smd, "what": what, "here": float(here), "there": span, "marked": marked}
 
 
 def _standardized(difference: float, variance: float) -> float:
