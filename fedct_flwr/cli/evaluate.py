@@ -20,19 +20,9 @@ from fedct_flwr.datasets.tables import as_names, class_names, map_labels, no_col
 from fedct_flwr.files import write_atomically
 from fedct_flwr.models.loading import ForeignModel, recalibrated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring.assessment import (
-    FEW,
-    FEWEST,
-    FLATTEST,
-    METRICS,
-    OTHERS,
-    Labels,
-    Predicted,
-    Recalibration,
-    brier,
-    subgroups,
-)
+from fedct_flwr.scoring.assessment import FEW, FEWEST, FLATTEST, METRICS, Labels, Predicted, Recalibration, brier
 from fedct_flwr.scoring.intervals import Estimate
+from fedct_flwr.scoring.subgroups import OTHERS, subgroups
 from fedct_flwr.text.printable import count, listed, plain, quoted
 from fedct_flwr.types import ConfigError, DataError, Examples
 

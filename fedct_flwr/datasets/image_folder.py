@@ -35,7 +35,6 @@ from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 if TYPE_CHECKING:
     from PIL import Image
 
-
 T = TypeVar("T")
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")

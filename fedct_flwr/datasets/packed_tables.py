@@ -29,7 +29,6 @@ from fedct_flwr.types import ConfigError, DataError
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet, CalamineWorkbook
 
-
 _SEPARATOR: Final = "\x1f"
 """Excel lets no control character into a cell, so none is ever between two fields by chance."""
 _CELL: Final = re.compile(rb"""<(?:\w+:)?c\b(?:[^>]*?\br=["']([A-Z]+)([^"']*))?""")

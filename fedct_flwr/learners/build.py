@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.learners.base import Learner
 
-
 AUGMENT: Final = "augment"
 """A parameter of all networks: how images are changed at random while they train, see ``learners.networks``."""
-
 
 _UNTRAINED: Final[WeakKeyDictionary[FederatedDataset, dict[tuple["RunConfig", int], SklearnLearner]]] = (
     WeakKeyDictionary()

@@ -124,7 +124,6 @@ _EXTRAS: Final = {
     "six": "rules",
 }
 
-
 USUAL: Final = "default"
 """Arrays, as scikit-learn's transformers give them unless ``set_config`` says otherwise."""
 

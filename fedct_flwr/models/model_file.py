@@ -40,7 +40,6 @@ from fedct_flwr.types import Answers, Features, TrainingError
 if TYPE_CHECKING:
     from fedct_flwr.wire.kinds import Kind
 
-
 _MOST_FEATURES: Final = 3 * 4096 * 4096
 """Of one example: a color image of the largest size that a study takes."""
 _LONGEST_NAME: Final = 200

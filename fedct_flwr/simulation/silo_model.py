@@ -18,8 +18,9 @@ from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.datasets.tables import class_names, map_labels, numbers, with_signed_times
 from fedct_flwr.runs.scores import TESTS, Test
 from fedct_flwr.scoring import r_squared_of
-from fedct_flwr.scoring.assessment import Labels, predict, subgroups
+from fedct_flwr.scoring.assessment import Labels, predict
 from fedct_flwr.scoring.intervals import UNKNOWN
+from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.simulation.silos import as_array, check_aligned, labels_of, named, table_of
 from fedct_flwr.text.printable import listed, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, Features, SiloName

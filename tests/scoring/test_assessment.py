@@ -30,9 +30,9 @@ from fedct_flwr.scoring.assessment import (
     auc,
     calibration_curve,
     predict,
-    subgroups,
 )
 from fedct_flwr.scoring.intervals import Estimate, intercept_and_slope, proportion
+from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, TrainingError
 
 EVERY = {"balanced_accuracy", "accuracy", "auc", "brier"}
