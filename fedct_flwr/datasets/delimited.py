@@ -287,10 +287,8 @@ def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormE
     stated = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
     remedy = f"write encoding = {found!r} in {tables.place}" if found else f"correct encoding in {tables.place}"
     if not found and stated == "UTF-8":
-        remedy = (
-            f"write encoding = 'cp1252' in {tables.place} for a file of Windows ('cp850' of DOS, 'mac_roman' of an "
-        )
-        remedy += "old Mac), or save it as CSV UTF-8"
+        remedy = f"write encoding = 'cp1252' in {tables.place} for a file of Windows ('cp850' of DOS, 'mac_roman' of "
+        remedy += "an old Mac), or save it as CSV UTF-8"
     return FormError(f"the text of {path} is not in {stated}: {remedy}")
 
 

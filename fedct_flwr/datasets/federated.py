@@ -67,14 +67,12 @@ class PublicSet:
     X: Features
 
     def __post_init__(self) -> None:
-        """Check that the examples can be fingerprinted."""
         if self.X.dtype.kind not in "biuf" and not _holds_text(self.X):
             raise DataError(f"the public set must hold numbers, not {self.X.dtype}: encode text and dates first")
         if self.X.ndim < 2 or self.X.size == 0:
             raise DataError(f"the public set has shape {self.X.shape}: it needs at least one example and one feature")
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.X)
 
     @cached_property
@@ -184,7 +182,6 @@ class FederatedDataset:
     moved: str = ""
 
     def __post_init__(self) -> None:
-        """Check that co-training is possible at all."""
         if len(self.silos) < 2:
             found = f"only {self.silos[0].name!r}" if self.silos else "none"
             raise DataError(f"co-training needs at least two silos, found {found} in {self.name!r}")

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.from_tables import Source
     from fedct_flwr.datasets.inspection.table_one import TableOne
 
-_NOTHING: Final = Inspection()
 _FEWEST_TESTED: Final = 10
 """Records of a test file below which scores on it mean little."""
 
@@ -122,10 +121,8 @@ def _read(
             instead = f" (it has {listed(extra)})" if extra else ", or take them out of the public set"
             message = f"lacks columns of the public set: {listed(missing)}; name them as there{instead}"
             _check(not missing, source, message)
-            message = (
-                f"has columns that the public set lacks: {listed(extra)}; take them out, or name them under leave-out"
-            )
-            _check(not extra, source, f"{message} in data.toml")
+            message = f"has columns that the public set lacks: {listed(extra)}; take them out, or name them under"
+            _check(not extra, source, f"{message} leave-out in data.toml")
         except DataError as error:
             wrong.append(_unreadable(error, silo))
     return tables, wrong
@@ -145,7 +142,7 @@ def inspect_public(study: StudyFolder) -> Inspection:
     """Inspect a study's public set; of images nothing is said. Raises ConfigError or DataError."""
     config = study.config
     if config.image_size:
-        return _NOTHING
+        return Inspection()
     words = Redaction(settings=config.tables.place)
     return inspect_tables(read_table(config.public, tables=config.tables), {}, "", settings=config.tables, words=words)
 

@@ -164,13 +164,9 @@ def _rows(sheet: "CalamineSheet") -> list[list[Any]]:
     """All rows from the sheet's first, each without the empty cells at its end."""
     rows = [list(row) for row in sheet.to_python(skip_empty_area=False)]
     for row in rows:
-        while row and _is_empty(row[-1]):
+        while row and isinstance(row[-1], str) and not row[-1].strip():
             row.pop()
     return rows
-
-
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, str) and not value.strip()
 
 
 def _as_csv(rows: list[list[Any]], tables: TableSettings) -> str:
@@ -261,17 +257,13 @@ def _check_account(about: pyarrow.parquet.FileMetaData, path: Path) -> None:
     """Raise DataError for more than a table has by the file's own account."""
     if about.num_columns > MOST_COLUMNS:
         raise KindError(f"cannot read {path}: it has more than {MOST_COLUMNS:,} columns, so export the table again")
-    columns = list(_columns(about))
+    groups = map(about.row_group, range(about.num_row_groups))
+    columns = [group.column(at) for group in groups for at in range(group.num_columns)]
     # A list in a column has several values in a row.
     cells = max(about.num_rows * about.num_columns, sum(column.num_values for column in columns))
     size = sum(column.total_uncompressed_size for column in columns if column.physical_type in _TEXTS)
     if cells > max(_MOST_CELLS, _MOST_CELLS_IN_BYTE * path.stat().st_size) or size > most_unpacked(path):
         raise _too_large(path)
-
-
-def _columns(about: pyarrow.parquet.FileMetaData) -> Iterator[pyarrow.parquet.ColumnChunkMetaData]:
-    for group in map(about.row_group, range(about.num_row_groups)):
-        yield from map(group.column, range(group.num_columns))
 
 
 def _categories(about: pyarrow.parquet.FileMetaData) -> set[str]:

@@ -225,7 +225,6 @@ class Schema:
     """The classes' labels as tables in memory hold them; empty for labels of files."""
 
     def __post_init__(self) -> None:
-        """Check the label space."""
         self.outcome.check()
 
     @property

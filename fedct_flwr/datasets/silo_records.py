@@ -196,11 +196,9 @@ def _labeled(
         table = with_signed_times(table, label, event, path)
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
-    if study.schema.follow_up:
-        return Examples(X, numbers(table, label, path)), groups
-    if grid := study.schema.grid:
-        y = numbers(table, label, path)
-        if outside := int(((y < grid.low) | (y > grid.high)).sum()):
+    if study.schema.follow_up or study.schema.grid:
+        y, grid = numbers(table, label, path), study.schema.grid
+        if grid and (outside := int(((y < grid.low) | (y > grid.high)).sum())):
             raise DataError(
                 f"{path} has {count(outside, 'record')} whose {label!r} lies outside of the study's range, "
                 f"{grid.low:g} to {grid.high:g}: check the unit, correct them, or ask the coordinator for another range"

@@ -61,7 +61,9 @@ def read_table(
     # One list of each: a table makes a new one whenever it is asked.
     table = table.slice(0, _records_of(table.columns))
     everything = list(zip(table.column_names, table.columns, strict=True))
-    kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
+    # A sign at the end of each line makes a column without a name and without a value.
+    there = [(name, values) for name, values in everything if name.strip() or values.null_count < len(values)]
+    kept = [(name, values) for name, values in there if name not in tables.leave_out]
     names = [name for name, _ in kept]
     if repeated := repeated_names(names):
         raise _same_name(path, repeated)
@@ -103,11 +105,6 @@ def _records_of(columns: Sequence[pa.ChunkedArray]) -> int:
     while records and not any(column[records - 1].is_valid for column in columns):
         records -= 1
     return records
-
-
-def _is_there(name: str, values: pa.ChunkedArray) -> bool:
-    """Whether a column has a name or a value: a sign at the end of each line makes one without either."""
-    return bool(name.strip()) or values.null_count < len(values)
 
 
 def _read(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
@@ -309,9 +306,7 @@ def read_folder(folder: Path, settings: FolderTables | None = None, *, drawn: bo
 def _check_listed(folder: Path, settings: FolderTables | None, forms: dict[Path, FileForm | None]) -> None:
     if settings and len(settings.files) > sum(form is not None for form in forms.values()):
         known = [path.name for path in forms if name_and_ending(path)[1]]
-        unknown = next(
-            name for name in settings.files if not any(form is settings.files[name] for form in forms.values())
-        )
+        unknown = next(name for name, own in settings.files.items() if not any(form is own for form in forms.values()))
         raise ConfigError(
             f"[files.{quoted(unknown)}] in {folder / DATA_FILE} is about a file that is not there: "
             f"{suggest(unknown, known)}"

@@ -48,9 +48,8 @@ def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tu
         elif is_number(values.type):
             columns.append(Column(name, held=Held("days") if field.metadata == WAS_DATES else _held(values)))
         else:
-            raise DataError(
-                f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: turn it into numbers or text"
-            )
+            what = f"column {quoted(name)} of {path} holds {quoted(str(values.type))}"
+            raise DataError(f"{what}: turn it into numbers or text")
     check_names(columns, path)
     return tuple(columns)
 
@@ -286,11 +285,8 @@ def map_labels(
     into = _by_class_name(mapping or {}, "mapping") or _by_class_name({name: name for name in classes}, "the study")
     if unknown := sum(name not in into for name in names):
         what = "in mapping" if mapping else f"a class of the study ({listed(classes)})"
-        advice = (
-            ", and write its classes as the study does"
-            if mapping is None
-            else ", and say under [data.mapping] which class each label means"
-        )
+        own = "say under [data.mapping] which class each label means"
+        advice = ", and " + ("write its classes as the study does" if mapping is None else own)
         raise DataError(
             f"{path} has {count(unknown, 'record')} whose label is not {what}: check that the label column is the "
             f"right one{advice}"

@@ -1,8 +1,4 @@
-"""Any scikit-learn classifier as a learner that refits from scratch every round.
-
-skops is imported where a file is written or read: it loads all of scikit-learn, which takes as long as everything else
-that a silo or a command needs.
-"""
+"""Any scikit-learn classifier as a learner that refits from scratch every round."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
@@ -222,7 +218,9 @@ class SklearnLearner:
         """Untrained estimators for records of these classes ``(k,)``; the first that can learn them is taken."""
         template, dense = counting(self._template, len(classes)), np.full(classes[-1] + 1, -1)
         dense[classes] = np.arange(len(classes))
-        ways = self._ways if not wants_dense(template) else (dense if len(dense) > len(classes) else None,)
+        # Whether the estimator, or a part of it, knows classes as 0, 1, ... without gaps alone.
+        wants_dense = any(_package(type(part)) in _DENSE for part in (template, *template.get_params().values()))
+        ways = self._ways if not wants_dense else (dense if len(dense) > len(classes) else None,)
         for labels in ways:
             yield copied(template) if labels is None else Relabeled(template, labels)
 
@@ -366,11 +364,6 @@ def copied(estimator: Any) -> Any:
         return deepcopy(estimator)
 
 
-def wants_dense(estimator: Any) -> bool:
-    """Whether the estimator, or a part of it, knows classes as 0, 1, ... without gaps alone."""
-    return any(_package(type(part)) in _DENSE for part in (estimator, *estimator.get_params().values()))
-
-
 def _package(kind: type) -> str:
     """The top package that a type comes from."""
     return kind.__module__.partition(".")[0]
@@ -444,17 +437,12 @@ def _unweighted(estimator: Any) -> str:
         return ""
     if _PASSING_ON.isdisjoint(kind.__name__ for kind in type(estimator).__mro__):
         return f"{called(estimator)} takes no sample weights"
-    parts = _trained_in(estimator)
+    params = estimator.get_params(deep=True).items()
+    parts = [value for name, value in params if hasattr(value, "fit") and "__" not in name and name != "transformer"]
     if any(isinstance(part, Pipeline) for part in parts):
         # Searches would pass on STEP__sample_weight, but not weigh their scores by it.
         return "a pipeline in {0} gets no sample weights (make {0} its last step)".format(called(estimator))
     return next(filter(None, map(_unweighted, parts)), "")
-
-
-def _trained_in(estimator: Any) -> list[Any]:
-    """The estimators that one of ``_PASSING_ON`` trains, as it was given them."""
-    params = estimator.get_params(deep=True).items()
-    return [value for name, value in params if hasattr(value, "fit") and "__" not in name and name != "transformer"]
 
 
 def packages_in(estimator: Any) -> set[str]:

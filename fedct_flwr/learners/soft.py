@@ -86,8 +86,7 @@ def train_soft(learner: Learner, private: Examples, public: Features, targets: S
     if isinstance(learner, SoftTrainable):
         learner.advance_soft(private, public, targets, weight)
         return
-    examples = weighted_duplicates(private, public, targets, weight)
-    learner.fit(examples.X, examples.y.astype(LABEL_DTYPE), sample_weight=examples.weights)
+    learner.fit(*weighted_duplicates(private, public, targets, weight))
 
 
 def train_on_values(

@@ -47,7 +47,9 @@ def classes_of(
     found = _numbers(answer, num_examples, model, expected)
     if found.dtype.kind == "b" and num_classes > 2:
         raise TrainingError(f"{model} answered truth values: {expected}")
-    if not _are_classes(found, num_classes):
+    # In their own type: a cast would bring what lies outside back inside. NaN and infinity are on no side.
+    inside = bool(((found >= 0) & (found <= num_classes - 1)).all())
+    if not inside or (found.dtype.kind == "f" and (found != np.floor(found)).any()):
         raise TrainingError(f"{model} answered {_range(found)}: {expected}, as fit was given them")
     labels: HardLabels = found.astype(LABEL_DTYPE)
     return labels
@@ -149,12 +151,6 @@ def _array(answer: Any, model: str, expected: str) -> NDArray[Any]:
     if found.dtype.kind not in "biuf":
         raise TrainingError(f"{model} answered {found.dtype} of shape {found.shape}: {expected}")
     return found
-
-
-def _are_classes(found: NDArray[Any], num_classes: int) -> bool:
-    # In their own type: a cast would bring what lies outside back inside. NaN and infinity are on no side.
-    inside = bool(((found >= 0) & (found <= num_classes - 1)).all())
-    return inside and bool(found.dtype.kind != "f" or (found == np.floor(found)).all())
 
 
 def _range(found: NDArray[Any]) -> str:

@@ -60,9 +60,7 @@ def auc(y: HardLabels, probabilities: _Floats, positive: int | None = None) -> E
     one_vs_rest = [delong(y == c, probabilities[:, c]) for c in (there if positive is None else [positive])]
     value = float(np.mean([found for found, _ in one_vs_rest]))
     variance = float(np.sum(np.mean([parts for _, parts in one_vs_rest], axis=0) ** 2))
-    sizes = np.bincount(y)[there]
-    fewer = int(sizes.min())
-    value = min(1.0, max(0.0, value))
+    value, fewer = min(1.0, max(0.0, value)), int(np.bincount(y)[there].min())
     found = area(value, variance, fewer, len(y) - fewer)
     if len(there) > 2 or fewer >= _FEW_OF_CLASS:
         return found

@@ -226,9 +226,8 @@ class Inspected:
     @property
     def trained(self) -> "Inspected":
         """The same without the silos' test tables."""
-        return Inspected(
-            self.name, self.public, {name: cells for name, cells in self.silos.items() if not name.endswith(TESTED)}
-        )
+        own = {name: cells for name, cells in self.silos.items() if not name.endswith(TESTED)}
+        return Inspected(self.name, self.public, own)
 
     @cached_property
     def _number_of_tables(self) -> Counter[float]:
@@ -241,10 +240,8 @@ class Inspected:
     @cached_property
     def _ends_of_others(self) -> dict["SiloName", "Ends"]:
         found = {name: cells.ordered for name, cells in self.trained.tables.items() if cells.valid}
-        ends = np.array(
-            [[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()] or [[0.0] * 4]
-        )
-        ends = ends[: len(found)]
+        ends = np.array([[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()])
+        ends = ends.reshape(-1, 4)
         records = ends[:, 3]
         others = [
             records.sum() - np.append(records, 0),

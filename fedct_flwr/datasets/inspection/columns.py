@@ -50,9 +50,8 @@ def of_public(
     if cells is None:
         return
     if cells.kind is CellKind.DATES:
-        yield redaction.refused(
-            "dates-as-text", name, "", "holds dates", _remedy(redaction, '"%Y-%m-%d"'), lifted=False
-        )
+        fix = _remedy(redaction, '"%Y-%m-%d"')
+        yield redaction.refused("dates-as-text", name, "", "holds dates", fix, lifted=False)
     elif cells.kind is CellKind.TIMES:
         fix = f"a time of day alone is no date, so give hours as a number, or {redaction.leave_out}"
         yield redaction.refused("dates-as-text", name, "", "holds times of day", fix, lifted=False)
@@ -60,12 +59,8 @@ def of_public(
         yield found
     elif cells.kind is CellKind.TEXT and cells.valid >= FEWEST and cells.distinct >= 0.9 * cells.valid:
         what = f"has {cells.distinct:,} different texts in {cells.valid:,} records, as names, identifiers and free text"
-        fix = (
-            f"{redaction.read_as_text(name)}, or {redaction.leave_out}"
-            if cells.sentences and not redaction.private
-            else redaction.leave_out
-        )
-        yield redaction.refused("one-per-record", name, "", f"{what} have", fix)
+        read = f"{redaction.read_as_text(name)}, or " if cells.sentences and not redaction.private else ""
+        yield redaction.refused("one-per-record", name, "", f"{what} have", read + redaction.leave_out)
     elif cells.kind is CellKind.NUMBERS and name not in dated and _are_days(cells):
         what, fix = "holds dates as whole numbers (YYYYMMDD)", _remedy(redaction, '"%Y%m%d"')
         yield redaction.finding("dates-as-text", name, "", what, fix)
@@ -142,12 +137,10 @@ def _dates(cells: Cells, name: str, silo: SiloName, redaction: Redaction) -> Fin
     if not found.any() or _cells(cells, found) < 0.8 * cells.valid:
         return None
     days = [word for word, is_date in zip(cells.counts, found, strict=True) if is_date]
-    row, word = cells.first(days)
-    forms = likely_forms(days)
+    (row, word), forms = cells.first(days), likely_forms(days)
     fix = _remedy(redaction, " or ".join(f'"{form}"' for form in forms or ()))
-    return redaction.refused(
-        "dates-as-text", name, silo, f"holds dates{redaction.example(word, row)}", fix, lifted=not forms
-    )
+    what = f"holds dates{redaction.example(word, row)}"
+    return redaction.refused("dates-as-text", name, silo, what, fix, lifted=not forms)
 
 
 def _remedy(redaction: Redaction, forms: str) -> str:
@@ -223,10 +216,8 @@ def lost(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
 
 def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table; ``dated``: days since 1970."""
-    of_numbers, shown = (
-        column.of_numbers,
-        (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:g}".format,
-    )
+    of_numbers = column.of_numbers
+    shown: Any = (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:g}".format
     for silo, cells in column.tables.items():
         if of_numbers:
             if found := _placeholders(cells) if dated else _sentinels(column, silo):

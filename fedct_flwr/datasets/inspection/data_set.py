@@ -166,9 +166,8 @@ def shared_records(
 def _shared(one: SiloName, other: SiloName, number: int, redaction: Redaction) -> Finding:
     records, silo = redaction.number(number, "record"), other
     if other.endswith(_PART):
-        message = (
-            f"{records} of the test part of silo {one} equal records that it trains on, so its scores are too good"
-        )
+        message = f"{records} of the test part of silo {one} equal records that it trains on"
+        message += ", so its scores are too good"
         silo, fix = one, "remove copies, or name the patients' column as group"
     elif one:
         message = f"{records} of silo {other} stand at silo {one} as well"

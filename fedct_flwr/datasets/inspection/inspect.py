@@ -240,9 +240,8 @@ def _few(counts: Counts, total: Counter[str], agreed: Collection[str], redaction
     for silo, own in counts.items():
         if len(own) == 1 and len({*total, *agreed}) > 1 and sum(own.values()) >= _FEW:
             message = f"all records of silo {silo} have one class{redaction.values(own)}"
-            yield Finding(
-                "one-class", Severity.SAID, message, "nothing, if that is so: others teach it the rest", silo=silo
-            )
+            fix = "nothing, if that is so: others teach it the rest"
+            yield Finding("one-class", Severity.SAID, message, fix, silo=silo)
     if redaction.private:
         return
     for number in sorted(number for number in total.values() if number < _FEW):
