@@ -109,8 +109,7 @@ class OwnRecords:
     def y(self) -> HardLabels:
         """The classes of the records that are asked about, fold by fold."""
         places = [np.flatnonzero(self._fold == fold) for fold in self._asked]
-        labels: HardLabels = self._private.y[np.concatenate(places)]
-        return labels
+        return np.asarray(self._private.y[np.concatenate(places)])
 
     def predicted(self, learner: Learner, num_classes: int, pseudo: Pseudo | None = None) -> NDArray[np.float64]:
         """Predict each record's probabilities ``(asked, num_classes)`` with a model that has not seen its fold.
@@ -187,8 +186,7 @@ def losses(predicted: NDArray[np.float64], y: HardLabels) -> NDArray[np.float64]
     >>> losses(np.array([[1.0, 0.0], [0.5, 0.5]]), np.int16([0, 1])).tolist()
     [0.0, 0.5]
     """
-    found: NDArray[np.float64] = ((predicted - np.eye(predicted.shape[1])[y]) ** 2).sum(axis=1)
-    return found
+    return np.asarray(((predicted - np.eye(predicted.shape[1])[y]) ** 2).sum(axis=1))
 
 
 def folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) -> NDArray[np.intp]:
@@ -257,8 +255,7 @@ class OwnValues(OwnRecords):
 
     def _losses(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
         variance = float(self._private.y.var()) or 1.0
-        found: NDArray[np.float64] = (predicted - self.y) ** 2 / variance
-        return found
+        return np.asarray((predicted - self.y) ** 2 / variance)
 
 
 def one_thread(api: Literal["blas"] | None = None) -> AbstractContextManager[Any]:

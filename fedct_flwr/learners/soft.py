@@ -63,8 +63,7 @@ def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
         raise ConfigError(f"{type(learner).__name__} knows no probabilities, which this algorithm shares")
     check_answered(found, model=type(learner).__name__)
     votes: SoftVotes = found.astype(np.float32)
-    shares: SoftVotes = votes / votes.sum(axis=1, keepdims=True)
-    return shares
+    return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
 
 def train_soft(learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float) -> None:
@@ -144,8 +143,7 @@ class NumberTraining(NamedTuple):
 
 
 def _values(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
-    values: SoftVotes = learner.predict(X).astype(np.float32)[:, np.newaxis]
-    return values
+    return np.asarray(learner.predict(X).astype(np.float32)[:, np.newaxis])
 
 
 COURSES: Final[dict[Kind, NumberTraining]] = {

@@ -141,8 +141,7 @@ class TorchLearner(TrainedNetwork):
             raise TrainingError(f"the weights do not fit the network: {error}") from error
 
     def logits(self, X: Features) -> NDArray[np.float32]:
-        values: NDArray[np.float32] = self._logits(self._tensor(X)).float().cpu().numpy()
-        return values
+        return np.asarray(self._logits(self._tensor(X)).float().cpu().numpy())
 
     def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
         """Minibatch steps on the cross-entropy with ``targets``, whose gradient is that of the KL divergence.

@@ -51,8 +51,7 @@ def classes_of(
     inside = bool(((found >= 0) & (found <= num_classes - 1)).all())
     if not inside or (found.dtype.kind == "f" and (found != np.floor(found)).any()):
         raise TrainingError(f"{model} answered {_range(found)}: {expected}, as fit was given them")
-    labels: HardLabels = found.astype(LABEL_DTYPE)
-    return labels
+    return np.asarray(found.astype(LABEL_DTYPE))
 
 
 def places_of(answer: Any, labels: NDArray[Any], num_examples: int, *, model: str = "the model") -> HardLabels:

@@ -237,8 +237,7 @@ class TrainedNetwork:
 
     def labels_of(self, X: Tensor) -> HardLabels:
         """The class of each example ``(n, ...)`` that is on the device. Raises TrainingError where an answer is NaN."""
-        labels: HardLabels = self._logits(X).argmax(dim=1).cpu().numpy().astype(LABEL_DTYPE)
-        return labels
+        return np.asarray(self._logits(X).argmax(dim=1).cpu().numpy().astype(LABEL_DTYPE))
 
     @torch.inference_mode()
     def _logits(self, X: Tensor) -> Tensor:

@@ -328,8 +328,7 @@ def events(y: HardLabels) -> int:
 
 
 def _logs(p: _Floats, records: int) -> _Floats:
-    found: _Floats = np.log((records * p + 1) / (records + p.shape[1]))
-    return found
+    return np.asarray(np.log((records * p + 1) / (records + p.shape[1])))
 
 
 def _likeliest(logs: _Floats, targets: _Floats, *, fixed: bool) -> list[float]:

@@ -44,8 +44,7 @@ class RidgeCox(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped 
 
     def predict(self, X: Any) -> _Floats:
         """Linear predictors ``(n,)``, whose mean over the trained records is 0."""
-        found: _Floats = (np.asarray(X, dtype=np.float64) - self.mean_) @ self.coef_
-        return found
+        return np.asarray((np.asarray(X, dtype=np.float64) - self.mean_) @ self.coef_)
 
 
 def _newton(X: _Floats, times: Times, penalty: float) -> _Floats:
@@ -118,5 +117,4 @@ def baseline(times: Times, linear: _Floats) -> tuple[_Floats, _Floats]:
 def chances(steps: _Floats, hazard: _Floats, linear: _Floats, horizons: _Floats) -> _Floats:
     """The chance of the event up to each horizon ``(n, horizons)`` by a cumulative baseline hazard at ``steps``."""
     until = np.append(0.0, hazard)[np.searchsorted(steps, horizons, side="right")]
-    found: _Floats = -np.expm1(-np.exp(np.clip(linear, -_LARGEST, _LARGEST))[:, np.newaxis] * until)
-    return found
+    return np.asarray(-np.expm1(-np.exp(np.clip(linear, -_LARGEST, _LARGEST))[:, np.newaxis] * until))

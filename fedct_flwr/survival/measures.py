@@ -180,8 +180,7 @@ def excess(times: Times) -> _Floats:
     steps, count = np.unique(times.time[times.event], return_counts=True)
     at_risk = len(times.time) - np.searchsorted(np.sort(times.time), steps, side="left")
     hazard = np.append(0.0, np.cumsum(count / np.maximum(at_risk, 1)))
-    found: _Floats = hazard[np.searchsorted(steps, times.time, side="right")] - times.event
-    return found
+    return np.asarray(hazard[np.searchsorted(steps, times.time, side="right")] - times.event)
 
 
 def at_horizon(times: Times, risk: _Floats, chance: _Floats | None, horizon: float) -> dict[str, Estimate]:

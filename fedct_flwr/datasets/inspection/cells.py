@@ -77,8 +77,7 @@ def _match(values: pa.Array, pattern: str) -> NDArray[np.bool_]:
     """Which texts match; none where no text has a digit, as in most columns, as compiling a pattern takes its time."""
     if not pc.any(pc.match_substring_regex(values, r"\d")).as_py():
         return np.zeros(len(values), dtype=bool)
-    found: NDArray[np.bool_] = pc.match_substring_regex(values, pattern).to_numpy(zero_copy_only=False).astype(bool)
-    return found
+    return np.asarray(pc.match_substring_regex(values, pattern).to_numpy(zero_copy_only=False).astype(bool))
 
 
 def are_missing(values: Collection[str]) -> NDArray[np.bool_]:
