@@ -211,7 +211,7 @@ FAULTS = [
     Fault("learners/soft.py", "if targets is None or not weight", "if True or not weight"),
     Fault("labelers/joint_linear.py", "if num_records > _MOST_RECORDS:", "if False:"),
     Fault("drawing/cells.py", "if self.ordered:", "if False:"),
-    Fault("drawing/marginals.py", "if agreed.records <", "if False and agreed.records <", "drawing"),
+    Fault("drawing/counts.py", "if agreed.records <", "if False and agreed.records <", "drawing"),
     # Baselines, references and scores.
     Fault("baselines/dp_fedavg.py", "if length <= norm:", "if True:", "federation/test_drift.py"),
     Fault("baselines/client_drift.py", 'return {"proximal_mu": self.mu}', "return {}", "federation/test_drift.py"),

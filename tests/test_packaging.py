@@ -68,7 +68,7 @@ DISTRIBUTIONS = packages_distributions()  # reads every installed file list, hal
 EXTRAS = {
     **{f"fedct_flwr/silo/{name}.py": "privacy" for name in ("release", "noisy_sum")},
     **{f"fedct_flwr/labelers/{name}.py": "privacy" for name in ("labeler", "dp_linear", "transfer", "students")},
-    "fedct_flwr/drawing/marginals.py": "privacy",
+    "fedct_flwr/drawing/counts.py": "privacy",
     "fedct_flwr/datasets/packed_tables.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/loading.py": "onnx",

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.datasets.study_folder import StudyFolder
-    from fedct_flwr.drawing.counts import CountPlan
-    from fedct_flwr.drawing.marginals import DrawingPlan
+    from fedct_flwr.drawing.counts import CountPlan, DrawingPlan
 
 _COUNTS = "columns"
 """The opened sum, in a checkpoint."""

@@ -1,6 +1,6 @@
 """A public set from real silos' records: a secure sum of counts with noise, and examples that are drawn from it.
 
-The counts and the examples: ``drawing/marginals.py``. A silo's part: ``silo/noisy_sum.py``.
+The counts and the examples: ``drawing/counts.py``. A silo's part: ``silo/noisy_sum.py``.
 """
 
 from dataclasses import dataclass

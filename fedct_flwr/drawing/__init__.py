@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.drawing.counts import CountPlan, check_counts, count_in_words
-    from fedct_flwr.drawing.marginals import draw
+    from fedct_flwr.drawing.counts import CountPlan, check_counts, count_in_words, draw
     from fedct_flwr.drawing.patients import PatientCount
     from fedct_flwr.drawing.simulated import WITHOUT_DICTIONARY
 

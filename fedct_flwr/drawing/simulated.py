@@ -22,7 +22,7 @@ from fedct_flwr.types import Answers, ConfigError, DataError
 if TYPE_CHECKING:
     # Needs the extra privacy.
     from fedct_flwr.config.run import RunConfig
-    from fedct_flwr.drawing.marginals import DrawingPlan
+    from fedct_flwr.drawing.counts import DrawingPlan
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def with_drawn(dataset: FederatedDataset, config: "RunConfig") -> FederatedDatas
     form = plan.form if plan else Form(_dictionary(dataset, config), schema.columns)
     cells, y, notes = placed(form, dataset.silos)
     if plan:
-        X, note = _marginals().draw(plan, sum_of(plan, cells, y, config.seed), config.draw_rows, rng)
+        X, note = _counts().draw(plan, sum_of(plan, cells, y, config.seed), config.draw_rows, rng)
         notes += [note] if note else []
     else:
         X = form.uniform(config.draw_rows, rng)
@@ -83,11 +83,11 @@ def with_drawn(dataset: FederatedDataset, config: "RunConfig") -> FederatedDatas
 
 def plan_of(dataset: FederatedDataset, config: "RunConfig") -> "DrawingPlan":
     """Plan of a simulation's counts. Raises ConfigError, or DataError for patients that cannot be told apart."""
-    marginals = _marginals()
+    counts = _counts()
     dataset.check_protected()
-    records, budget = sum(silo.units for silo in dataset.silos), (config.draw_epsilon, config.draw_delta)
-    agreed = StudyDraw.model_construct(records=records, epsilon=budget[0], delta=budget[1])
-    plan: DrawingPlan = marginals.DrawingPlan.of(_dictionary(dataset, config), dataset.schema, agreed)
+    records = sum(silo.units for silo in dataset.silos)
+    agreed = StudyDraw.model_construct(records=records, epsilon=config.draw_epsilon, delta=config.draw_delta)
+    plan: DrawingPlan = counts.DrawingPlan.of(_dictionary(dataset, config), dataset.schema, agreed)
     return plan
 
 
@@ -112,9 +112,9 @@ def sum_of(plan: "DrawingPlan", cells: NDArray[np.intp], y: Answers, seed: int) 
     return counts + plan.noise.share(SimulatedNoise(generator(seed, "noise of the drawn set")))
 
 
-def _marginals() -> ModuleType:
+def _counts() -> ModuleType:
     try:
-        return import_module("fedct_flwr.drawing.marginals")
+        return import_module("fedct_flwr.drawing.counts")
     except ImportError:
         raise ConfigError(
             "a public set drawn from counts needs more packages: pip install -c constraints.txt -e '.[privacy]', or "

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from fedct_flwr import labelers, secure_sum
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, first_of
-from fedct_flwr.drawing import marginals
-from fedct_flwr.drawing.counts import GRID, CountPlan
+from fedct_flwr.drawing.counts import GRID, CountPlan, DrawingPlan
 from fedct_flwr.drawing.patients import PatientCount
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO, Budget, unit_of
@@ -120,13 +119,13 @@ def noisy_gradient(site: "Site", joint: "Joint", purse: Purse, payload: bytes) -
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
 
 
-def plan_of(study: "StudyFolder") -> marginals.DrawingPlan:
+def plan_of(study: "StudyFolder") -> DrawingPlan:
     """Plan of the counts in a study, by ``[draw]`` and its data dictionary. Raises ConfigError."""
     agreed, sums = study.config.draw, study.config.sums
     if agreed is None:
         raise ConfigError("the study has no [draw] in study.toml: ask the coordinator for it")
     dictionary = Dictionary.read({"columns": study.config.columns}, "[columns] in study.toml")
-    return marginals.DrawingPlan.of(dictionary, study.schema, agreed, sums.min_summands - sums.may_collude)
+    return DrawingPlan.of(dictionary, study.schema, agreed, sums.min_summands - sums.may_collude)
 
 
 def count_plan(study: "StudyFolder", question: PatientCount | None = None) -> CountPlan:
@@ -140,7 +139,7 @@ def count_plan(study: "StudyFolder", question: PatientCount | None = None) -> Co
 
 def _counted_in(study: "StudyFolder", kind: str) -> Together:
     plan, sums = plan_of(study) if kind == "draw" else count_plan(study), study.config.sums
-    noise, records = plan.noise, plan.records if isinstance(plan, marginals.DrawingPlan) else 0
+    noise, records = plan.noise, plan.records if isinstance(plan, DrawingPlan) else 0
     known = plan.epsilon, plan.delta, sums.min_summands, sums.may_collude, kind, records
     return Together(1, noise.numbers, noise.honest, noise.event().noise_multiplier, *known)
 
@@ -163,7 +162,7 @@ def noisy_counts(
         raise Refused(Refusal.MALFORMED)
     if asked.study != study.digest:
         raise Refused(Refusal.NOT_APPROVED)
-    plan: marginals.DrawingPlan | CountPlan
+    plan: DrawingPlan | CountPlan
     if asked.scores:
         plan, counts = _confusion(site, study, instruction.targets)
     else:
@@ -180,7 +179,7 @@ def noisy_counts(
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
 
 
-def _values(site: "Site", study: "StudyFolder") -> tuple[marginals.DrawingPlan, _Counts]:
+def _values(site: "Site", study: "StudyFolder") -> tuple[DrawingPlan, _Counts]:
     plan = plan_of(study)
 
     def counts() -> NDArray[np.int64]:

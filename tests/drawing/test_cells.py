@@ -14,7 +14,7 @@ from fedct_flwr.config.study import StudyDraw
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.drawing.cells import Form, columns_of
-from fedct_flwr.drawing.marginals import GRID, DrawingPlan, draw
+from fedct_flwr.drawing.counts import GRID, DrawingPlan, draw
 from fedct_flwr.privacy.accounting import epsilon as price
 from fedct_flwr.privacy.accounting import fits
 from fedct_flwr.types import ConfigError, DataError, Features
