@@ -169,9 +169,7 @@ def _eight_bits(image: "Image.Image") -> "Image.Image":
     values = np.asarray(image)
     if values.size and (values.min() < 0 or values.max() > np.iinfo(np.uint16).max):
         raise ValueError("pixels must have 16 bits at most")
-    from PIL import Image
-
-    return Image.fromarray((values >> 8).astype(np.uint8))
+    return _pillow().fromarray((values >> 8).astype(np.uint8))  # type: ignore[no-any-return]
 
 
 def images_in(folder: Path) -> list[Path]:
@@ -257,16 +255,13 @@ _OF_TABLES: Final = ("label-column", "text-columns", "group-column")
 
 def holds_images(folder: Path) -> bool:
     """Whether a folder is one of images: it has a folder ``public``. Raises DataError for a table next to it."""
-    if not (folder / PUBLIC).is_dir() or (
-        holds_tables(folder / PUBLIC) and not images_among(listed_in(folder / PUBLIC))
-    ):
+    public = folder / PUBLIC
+    if not public.is_dir() or (holds_tables(public) and not images_among(listed_in(public))):
         return False
-    if table := next(
-        (path for path in listed_in(folder) if path.is_file() and path.stem.split(".")[0] == PUBLIC), None
-    ):
-        raise DataError(
-            f"{folder} has both a folder {PUBLIC} and {quoted(table.name)}: keep the public set as images or as a table"
-        )
+    tables = [path.name for path in listed_in(folder) if path.is_file() and path.stem.split(".")[0] == PUBLIC]
+    if tables:
+        what = f"{folder} has both a folder {PUBLIC} and {quoted(tables[0])}"
+        raise DataError(f"{what}: keep the public set as images or as a table")
     return True
 
 

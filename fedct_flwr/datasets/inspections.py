@@ -59,9 +59,7 @@ def inspect_folder(config: "RunConfig") -> FolderInspection:
     folder = read_folder(Path(config.data_dir), of_folder)
     accept = [*of_folder.accept, *config.accept]
     check_accept(accept)
-    public, *others = (
-        files.source(path, of_folder) for path in (*folder.tables[:1], *folder.silos.values(), *folder.tests.values())
-    )
+    public, *others = (files.source(path, of_folder) for path in folder.tables)
     silos = dict(zip([*folder.silos, *(f"{silo}{TESTED}" for silo in folder.tests)], others, strict=True))
     group = config.group_column or public.tables.group
     text = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))

@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -145,7 +145,9 @@ def read_study(folder: Path) -> StudyFolder:
             raise ConfigError(f"test-file in {folder / STUDY_FILE} is for tables: leave it out for images")
         images = datasets.images_in(config.public)
         _check_inside(folder, "public", images)
-        _check_file_names(images)
+        if hidden := next((path.name for path in images if fault(path.name)), ""):
+            what = f"the file {quoted(hidden)} in {config.public}: {fault(hidden)}"
+            raise DataError(f"{what}; ask the coordinator to rename it")
         form = ImageForm(config.image_size, config.image_mode)
         datasets.check_room(images, *form)
         public, schema = datasets.read_images(images, *form), Schema(config.classes, images=form)
@@ -198,13 +200,6 @@ def _check_inside(folder: Path, key: str, paths: Sequence[Path]) -> None:
         raise ConfigError(f"{key}{where} leads out of the study's folder: put the files into it")
     if is_special:
         raise ConfigError(f"{key}{where} is neither a file nor a folder: ask the coordinator for the study's folder")
-
-
-def _check_file_names(paths: Iterable[Path]) -> None:
-    """Raise DataError for a file of the coordinator's whose name hides something where the folder is listed."""
-    for path in paths:
-        if why := fault(path.name):
-            raise DataError(f"the file {quoted(path.name)} in {path.parent}: {why}; ask the coordinator to rename it")
 
 
 MOST_ENTRIES: Final = 200_000

@@ -239,10 +239,8 @@ class _Reader:
         form, number = self._dictionary.get(column.name), token.kind == "number"
         if form and number == (form.kind == "date"):
             # As a number, 2024 would be a day of 1975.
-            holds = (
-                "dates: compare it with one such as 2024-12-31" if number else "numbers: compare it with one such as 65"
-            )
-            raise ConfigError(f"{name} holds {holds}")
+            holds, one = ("dates", "2024-12-31") if number else ("numbers", "65")
+            raise ConfigError(f"{name} holds {holds}: compare it with one such as {one}")
         try:
             return float(token.text) if number else (datetime.strptime(token.plain, "%Y-%m-%d").date() - EPOCH).days
         except ValueError:

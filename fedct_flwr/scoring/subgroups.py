@@ -62,9 +62,7 @@ def subgroups(test: Examples, predicted: Predicted, of: Sequence[str], labels: L
     groups, lacking = [Group("", *part(everything))], {}
     for name in sorted(set(names)):
         (n, count, metrics), rest = part(names == name), part(names != name)[2]
-        gaps = (
-            {key: difference(one, rest[key]) for key, one in metrics.items() if key in rest} if n < len(names) else {}
-        )
+        gaps = {key: difference(one, rest[key]) for key, one in metrics.items() if key in rest and n < len(names)}
         if labels.num_classes and gaps:
             own, others = ({*test.y[rows].tolist()} for rows in (names == name, names != name))
             if own != others:

@@ -37,9 +37,8 @@ class RidgeCox(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped 
         X, times = np.asarray(X, dtype=np.float64), times_of(np.asarray(y))
         self.mean_, scale = X.mean(axis=0), X.std(axis=0, ddof=min(1, len(X) - 1))
         scale[scale < _ENOUGH] = np.inf
-        self.coef_ = (
-            _newton((X - self.mean_) / scale, times, _PENALTY if self.penalty is None else self.penalty) / scale
-        )
+        penalty = _PENALTY if self.penalty is None else self.penalty
+        self.coef_ = _newton((X - self.mean_) / scale, times, penalty) / scale
         return self
 
     def predict(self, X: Any) -> _Floats:

@@ -166,9 +166,8 @@ class Redaction:
         """Advice not to use a column."""
         if self.private:
             return "ask the coordinator to take the column out of the study"
-        return (
-            f"take the column out of all tables{self.settings and f', or name it under leave-out in {self.settings}'}"
-        )
+        named = self.settings and f", or name it under leave-out in {self.settings}"
+        return f"take the column out of all tables{named}"
 
     def at(self, silo: SiloName) -> str:
         """A table's place; an empty silo is the public set."""
