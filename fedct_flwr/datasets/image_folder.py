@@ -225,8 +225,7 @@ class LabeledImages:
 
     def groups(self, pattern: str) -> Groups | None:
         """Groups as numbers ``(n,)``; None without a pattern."""
-        names = self.group_names(pattern)
-        return np.unique(names, return_inverse=True)[1].astype(np.int64) if pattern else None
+        return np.unique(self.group_names(pattern), return_inverse=True)[1].astype(np.int64) if pattern else None
 
 
 def images_among(paths: Iterable[Path]) -> list[Path]:

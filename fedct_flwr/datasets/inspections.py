@@ -199,8 +199,7 @@ def inspect_records(
             X[name] = encode(own.select([column.name for column in columns]), columns, places[name])
     if silo in X:
         tests = {silo: X[silo + TESTED]} if silo + TESTED in X else {}
-        both = {"": study.public.X, silo: X[silo]}
-        shared = [*shared_records(both, tests, words, study.schema.categorical)]
+        shared = [*shared_records({"": study.public.X, silo: X[silo]}, tests, words, study.schema.categorical)]
         more = [each for each in shared if each.code == "shared-records" or (each.silo and not settings.group)]
         findings += with_accepted([*more, *_outside_stated(found.table, agreed, silo)], accept)
     return Inspection(found.table, (*findings, *with_accepted(_of_tests(data, places, tables, words, scored), accept)))

@@ -205,8 +205,7 @@ def _labeled(
             )
         return Examples(X, y), groups
     names = class_names(table.column(label), label, path)
-    mapping = data.mapping if data else None
-    return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups
+    return Examples(X, map_labels(names, data.mapping if data else None, study.schema.classes, path)), groups
 
 
 def read_each(

@@ -174,8 +174,7 @@ def read_study(folder: Path) -> StudyFolder:
             grid=number.grid if number else None,
             follow_up=FollowUp(times.time, times.event, times.horizons) if times else None,
         )
-    nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))
-    study = StudyFolder(config, schema, PublicSet(public), nothing)
+    study = StudyFolder(config, schema, PublicSet(public), Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE)))
     if not config.test_file:
         return study
     test, _ = read_labeled(config.test_file, config.test_label, study)

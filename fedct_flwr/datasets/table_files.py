@@ -298,8 +298,7 @@ def read_folder(folder: Path, settings: FolderTables | None = None, *, drawn: bo
     public = found.pop(PUBLIC, None)
     if not found:
         raise DataError(f"no silo's file in {folder}: next to {PUBLIC}.csv there must be one for each silo")
-    named = {form.silo for form in forms.values() if form and form.silo}
-    _check_tests(folder, found, tests, named)
+    _check_tests(folder, found, tests, {form.silo for form in forms.values() if form and form.silo})
     return TableFolder(public, found, tests, tuple(unused))
 
 

@@ -97,8 +97,7 @@ def augmented(batch: Tensor, kinds: Iterable[str], generator: Generator | None =
 
 def _flipped(axis: int) -> Callable[[Tensor, Generator | None], Tensor]:
     def flip(batch: Tensor, generator: Generator | None) -> Tensor:
-        chosen = _uniform(batch, generator) < 0.5
-        return torch.where(chosen, batch.flip(axis), batch)
+        return torch.where(_uniform(batch, generator) < 0.5, batch.flip(axis), batch)
 
     return flip
 

@@ -122,8 +122,7 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
         if mixin in (base.__name__ for base in type(last_step(estimator)).__mro__):
             why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last_step(estimator)).__name__}"
         raise LearnerError(f"learner {name!r} is no {why}")
-    params = estimator.get_params(deep=True)
-    searched = [value for key, value in params.items() if key.split("__")[-1] in _SEARCHED]
+    searched = [value for key, value in estimator.get_params(deep=True).items() if key.split("__")[-1] in _SEARCHED]
     for model in (estimator, *(value for value in _leaves(searched) if _is_estimator(value))):
         own = model.get_params(deep=True)
         # A frozen one returns nothing.
@@ -243,8 +242,7 @@ class SklearnLearner:
 
     def _hint(self, given: Any, error: Exception) -> str:
         own = _package(type(self._template)) not in LIBRARIES and isinstance(given, np.ndarray)
-        table = own and isinstance(error, _OF_A_TABLE)
-        return " (with preprocessing = 'none' it gets the table)" if table else ""
+        return " (with preprocessing = 'none' it gets the table)" if own and isinstance(error, _OF_A_TABLE) else ""
 
     def predict(self, X: Features) -> Answers:
         return classes_of(self._asked("predict", X), X.shape[0], self._num_classes, model=self.name)

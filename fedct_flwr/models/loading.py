@@ -285,8 +285,7 @@ class ForeignModel:
     def __init__(self, path: Path, packages: Collection[str] = (), *, limit: float = LIMIT) -> None:
         self._path, self._limit = path, limit
         # Its last output is for programmers: the command says it in one sentence.
-        quiet = {"PYTHONFAULTHANDLER": ""}
-        self._process: Any = ProcessPoolExecutor(max_workers=1, initializer=_begin, env=quiet)
+        self._process: Any = ProcessPoolExecutor(max_workers=1, initializer=_begin, env={"PYTHONFAULTHANDLER": ""})
         try:
             self.description, self.schema = self._ask(_read, path, packages)
         except BaseException:

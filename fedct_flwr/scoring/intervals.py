@@ -219,8 +219,7 @@ def verdict(alone: HardLabels, together: HardLabels, y: HardLabels) -> Verdict |
     weights = np.array([1 / len(classes) / (y == c).sum() for c in classes])
     plus, minus = (np.array([(side & (y == c)).sum() for c in classes]) for side in (better, worse))
     gain = float(weights @ (plus - minus))
-    p = _p_value(abs(gain), weights, plus + minus)
-    return Verdict(gain, int(better.sum()), int(worse.sum()), p)
+    return Verdict(gain, int(better.sum()), int(worse.sum()), _p_value(abs(gain), weights, plus + minus))
 
 
 def _p_value(gain: float, weights: NDArray[np.float64], differ: NDArray[np.intp]) -> float:
