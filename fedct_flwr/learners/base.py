@@ -9,20 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from fedct_flwr.learners.meeting import Meeting
     from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
 
 Train = Callable[[Sequence[Any]], Sequence[Exception | None]]
 """Trains several networks and says what went wrong with each."""
 
 
-class Together(Protocol):
-    """A place where networks of several silos train at once, such as ``meeting.Meeting``."""
-
-    def train(self, course: Any) -> None:
-        """Have a course taken together with the others'. Raises what went wrong with this one."""
-
-
-MEETING: Final[ContextVar[Together | None]] = ContextVar("meeting", default=None)
+MEETING: Final[ContextVar["Meeting | None"]] = ContextVar("meeting", default=None)
 """In which this thread takes part."""
 
 
