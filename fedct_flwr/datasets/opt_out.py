@@ -6,7 +6,7 @@ Under a promise, ``each_left`` decides for each record by that record and the li
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
+from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.config.tables import PLAIN, TableSettings
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.federated import column_of_groups
@@ -22,9 +23,6 @@ from fedct_flwr.datasets.table_files import column_names, read_table
 from fedct_flwr.datasets.tables import LEFT_OUT, without_blanks
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from fedct_flwr.config.silo import DataSettings
 
 _OF_IMAGES: Final = "id"
 """Header of a list for images, whose ids stand in the names of files."""
@@ -39,7 +37,7 @@ _LONG: Final = r"^\d{4,}$"
 _SIGNS: Final = ("", ";", "\t")
 
 
-def ids_opted_out(data: "DataSettings") -> pa.Array:
+def ids_opted_out(data: DataSettings) -> pa.Array:
     """The ids on the list that ``silo.toml`` names, each once, as ``column_of_groups`` spells them.
 
     Raises ConfigError without a column of ids among the records, and DataError for a list of another form.
@@ -95,7 +93,7 @@ def _has(ids: pa.Array, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(ids, pattern)).as_py())
 
 
-def records_left(table: pa.Table, data: "DataSettings", path: Path) -> pa.Table:
+def records_left(table: pa.Table, data: DataSettings, path: Path) -> pa.Table:
     """The records of those who have not opted out; ``said_of_opt_out`` tells of the others.
 
     Raises ConfigError or DataError, also for the silo's records where none has an id in a form that the list has.
@@ -120,7 +118,7 @@ def each_left(table: pa.Table, ids: pa.Array, group: str) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table.column(group), value_set=ids)))
 
 
-def images_left(names: Sequence[str], data: "DataSettings", path: Path, *, each: bool = False) -> NDArray[np.intp]:
+def images_left(names: Sequence[str], data: DataSettings, path: Path, *, each: bool = False) -> NDArray[np.intp]:
     """Positions of the images, of these groups, of those who have not opted out. Raises like ``records_left``.
 
     ``each``: decided for each image by itself.
@@ -133,7 +131,7 @@ def images_left(names: Sequence[str], data: "DataSettings", path: Path, *, each:
     return np.flatnonzero(~out.to_numpy())
 
 
-def _check_form(ids: pa.Array, own: pa.ChunkedArray, data: "DataSettings", *, found: bool) -> bool:
+def _check_form(ids: pa.Array, own: pa.ChunkedArray, data: DataSettings, *, found: bool) -> bool:
     """Whether the list has ids in a form that no record's id has.
 
     Raises DataError where all ids of the list are spelled in other forms than those of all records.

@@ -10,24 +10,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from fedct_flwr import secure_sum
+from fedct_flwr.datasets.federated import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
 from fedct_flwr.labelers.public_features import NORM, Kind, PublicBins, PublicFeatures
 from fedct_flwr.privacy.budget import check_least
 from fedct_flwr.privacy.noise_shares import UNLIKELY, NoiseShares, calibrated, least_multiplier, may_be_noise
+from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
-
-if TYPE_CHECKING:
-    from fedct_flwr.datasets.federated import PublicSet
-    from fedct_flwr.datasets.schema import Schema
-    from fedct_flwr.privacy.randomness import Noise
-    from fedct_flwr.wire.content import Joint
+from fedct_flwr.wire.content import Joint
 
 BITS: Final = 64
 """Sums are modulo 2^64."""
@@ -186,7 +184,7 @@ class JointLinear:
     Raises DataError for features that are no numbers, or a public set that teaches none.
     """
 
-    def __init__(self, plan: JointPlan, public: Features, schema: "Schema", *, seed: int) -> None:
+    def __init__(self, plan: JointPlan, public: Features, schema: Schema, *, seed: int) -> None:
         if len(public) < 2:
             raise DataError(f"the public set has {len(public)} examples: a joint labeler needs at least 2")
         self.plan = plan
@@ -221,7 +219,7 @@ class JointLinear:
         vectors: NDArray[np.float64],
         y: HardLabels,
         weights: NDArray[np.float64],
-        noise: "Noise",
+        noise: Noise,
         shared: NDArray[np.int64] | None = None,
     ) -> NDArray[np.uint64]:
         """A silo's summand of one step: its records' clipped gradients and its share of the noise.
@@ -386,7 +384,7 @@ def _on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(bounded(weights) * WEIGHT_GRID) / WEIGHT_GRID)
 
 
-def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequence["Noise"]) -> NDArray[np.float64]:
+def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequence[Noise]) -> NDArray[np.float64]:
     """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``.
 
     ``silos`` are their private records, ``noises`` where each takes its noise from. It sums in the open, **which
@@ -408,7 +406,7 @@ def train_together(labeler: JointLinear, silos: Sequence[Examples], noises: Sequ
     return labeler.weights(progress)
 
 
-def joint_labeler(joint: "Joint", public: "PublicSet", schema: "Schema") -> JointLinear:
+def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
     """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
     plan = plan_for(
         joint.records,
@@ -424,5 +422,5 @@ def joint_labeler(joint: "Joint", public: "PublicSet", schema: "Schema") -> Join
 
 # Silos of one process share it, and all steps do.
 @lru_cache(maxsize=2)
-def _made(plan: JointPlan, public: "PublicSet", schema: "Schema", seed: int) -> JointLinear:
+def _made(plan: JointPlan, public: PublicSet, schema: Schema, seed: int) -> JointLinear:
     return JointLinear(plan, public.X, schema, seed=seed)

@@ -5,20 +5,18 @@ Everything that names columns, chooses them by dtype, or compares their values t
 
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.catalog import LIBRARIES, package
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.learners.text import parts_of, strings_in
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import Features, LearnerError
-
-if TYPE_CHECKING:
-    from fedct_flwr.datasets.schema import Column, Schema
 
 _OF_CATEGORIES: Final = (
     "ColumnTransformer", "FunctionTransformer", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "SimpleImputer",
@@ -27,7 +25,7 @@ _OF_CATEGORIES: Final = (
 _BOOSTED: Final = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 
 
-def table_for(model: Any, learner: str, named: Iterable[str], schema: "Schema") -> "Table":
+def table_for(model: Any, learner: str, named: Iterable[str], schema: Schema) -> "Table":
     """The study's columns as a DataFrame. Raises LearnerError for a column that is ``named`` and not there."""
     names = [column.name for column in schema.columns]
     if unknown := next((name for name in named if name not in names), None):
@@ -46,7 +44,7 @@ def table_for(model: Any, learner: str, named: Iterable[str], schema: "Schema") 
     return Table(names, list(schema.texts), [[form.dtype, [*form.known], [*form.order]] for form in forms])
 
 
-def _form(column: "Column", text: str) -> "Form":
+def _form(column: Column, text: str) -> "Form":
     """The form of a category: its table's own, or ``text``."""
     known, held = list(column.categories or ()), column.held
     if held.dtype != "category" or not {*known} <= {*held.names}:

@@ -4,7 +4,7 @@ Beyond ``MOST_VALUES`` the rarest categories get no column: their examples have 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.trained_model import ARRAYS, as_input
 from fedct_flwr.types import DataError, Features
-
-if TYPE_CHECKING:
-    from fedct_flwr.datasets.schema import Schema
 
 
 class Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -40,7 +38,7 @@ _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 
 
-def standard(schema: "Schema", *references: Features, texts: Any = None, scaled: bool = True) -> Any:
+def standard(schema: Schema, *references: Features, texts: Any = None, scaled: bool = True) -> Any:
     """A fitted transformer: numeric columns imputed by their mean and ``scaled``, categorical ones one-hot.
 
     Where numbers are not scaled, a category of two values is one column. A missing category becomes one of its own.

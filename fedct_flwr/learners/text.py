@@ -6,7 +6,7 @@ gives them their form, and is part of its model file.
 
 from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ from sklearn.preprocessing import FunctionTransformer
 from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import EMBEDDING, LANGUAGE, LIBRARIES, NAMES, TFIDF, TRANSFORMER, make, package
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
-
-if TYPE_CHECKING:
-    from fedct_flwr.datasets.schema import Schema
 
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
 """A learner's form of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
@@ -43,7 +41,7 @@ _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
 
-def transformer_for(settings: LearnerSettings, schema: "Schema", *references: Features) -> Any:
+def transformer_for(settings: LearnerSettings, schema: Schema, *references: Features) -> Any:
     """Preprocessing before this learner, fitted to these examples ``(n, ...)``; None without any.
 
     Of several things that ``auto`` may choose from, all of them (``automatic.Views``).
@@ -82,12 +80,12 @@ def transformer_for(settings: LearnerSettings, schema: "Schema", *references: Fe
     return preprocessing.standard(schema, *references, scaled=not in_units)
 
 
-def reading_of(settings: LearnerSettings, schema: "Schema") -> Reading:
+def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
     """Form of text for a learner of these settings. Raises LearnerError for one that cannot be made."""
     return _reading(settings, schema)[0]
 
 
-def _reading(settings: LearnerSettings, schema: "Schema") -> tuple[Reading, Any]:
+def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
     """Form of text for a learner, and the user's own learner, untrained.
 
     One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
@@ -112,7 +110,7 @@ def _reading(settings: LearnerSettings, schema: "Schema") -> tuple[Reading, Any]
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
 
 
-def _made(settings: LearnerSettings, schema: "Schema") -> Any:
+def _made(settings: LearnerSettings, schema: Schema) -> Any:
     return make(settings.name, settings.params, number=schema.outcome.number, **_PROBED)
 
 
@@ -173,7 +171,7 @@ def strings_in(columns: Any) -> list[str]:
     return []
 
 
-def misread(settings: LearnerSettings, schema: "Schema", moved: str = "") -> Iterator[str]:
+def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Iterator[str]:
     """A sentence on columns of dates that a user's own code gets as numbers, and one on positions that have ``moved``.
 
     ``moved`` says which column stands where another one is in the public set.
@@ -196,7 +194,7 @@ def _is_own(part: Any) -> bool:
     return package(type(part).__module__) not in LIBRARIES or isinstance(getattr(part, "func", None), FunctionType)
 
 
-def unread(settings: LearnerSettings, schema: "Schema") -> str:
+def unread(settings: LearnerSettings, schema: Schema) -> str:
     """One sentence on the columns that this learner does not use, as they hold text or none; empty if it uses all."""
     if not schema.texts:
         return ""
@@ -215,7 +213,7 @@ def unread(settings: LearnerSettings, schema: "Schema") -> str:
     return ""
 
 
-def unusual_texts(settings: LearnerSettings, schema: "Schema", *parts: Features) -> str:
+def unusual_texts(settings: LearnerSettings, schema: Schema, *parts: Features) -> str:
     """One sentence on texts ``(n, columns)`` that this learner cuts or that are empty; empty if there are none.
 
     Raises LearnerError for a language model that cannot be loaded.

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,7 @@ from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.assessment import RANKS, Recalibration
 from fedct_flwr.types import Answers, Features, TrainingError
-
-if TYPE_CHECKING:
-    from fedct_flwr.wire.kinds import Kind
+from fedct_flwr.wire.kinds import Kind
 
 _MOST_FEATURES: Final = 3 * 4096 * 4096
 """Of one example: a color image of the largest size that a study takes."""
@@ -224,7 +222,7 @@ _IN_SHARES: Final = (
 )
 
 
-def promised(config: RunConfig, kind: "Kind") -> dict[str, Any]:
+def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
     """Guarantee of a run's settings for the records behind the labels; the student is made of labels alone."""
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.dates import is_dated
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import is_number, is_text, usual
-
-if TYPE_CHECKING:
-    from fedct_flwr.datasets.schema import Schema
-    from fedct_flwr.types import Features, SiloName
+from fedct_flwr.types import Features, SiloName
 
 _PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA: Final = r"^\s*[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?)\s*$"
@@ -209,10 +207,10 @@ class Inspected:
 
     name: str
     public: Cells | None
-    silos: Mapping["SiloName", Cells]
+    silos: Mapping[SiloName, Cells]
 
     @cached_property
-    def tables(self) -> dict["SiloName", Cells]:
+    def tables(self) -> dict[SiloName, Cells]:
         """All tables; the public set's name is empty."""
         return ({} if self.public is None else {"": self.public}) | {**self.silos}
 
@@ -237,7 +235,7 @@ class Inspected:
         return self._number_of_tables[float(value)]
 
     @cached_property
-    def _ends_of_others(self) -> dict["SiloName", "Ends"]:
+    def _ends_of_others(self) -> dict[SiloName, "Ends"]:
         found = {name: cells.ordered for name, cells in self.trained.tables.items() if cells.valid}
         ends = np.array([[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()])
         ends = ends.reshape(-1, 4)
@@ -251,7 +249,7 @@ class Inspected:
         ]
         return dict(zip([*found, _NOT_TRAINED], map(Ends._make, np.stack(others, axis=1).tolist()), strict=True))
 
-    def ends_of_others(self, silo: "SiloName") -> "Ends":
+    def ends_of_others(self, silo: SiloName) -> "Ends":
         """Where the numbers of all other tables end, without test tables."""
         return self._ends_of_others.get(silo, self._ends_of_others[_NOT_TRAINED])
 
@@ -280,7 +278,7 @@ def _least_of_others(values: Floats) -> Floats:
     return found
 
 
-def columns_of_tables(public: pa.Table, silos: Mapping["SiloName", pa.Table]) -> Iterator[Inspected]:
+def columns_of_tables(public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> Iterator[Inspected]:
     """The public table's columns one by one, so that memory is that of one column."""
     # A table looks a name up among all of its names.
     there = {silo: dict(zip(table.column_names, table.columns, strict=True)) for silo, table in silos.items()}
@@ -289,9 +287,7 @@ def columns_of_tables(public: pa.Table, silos: Mapping["SiloName", pa.Table]) ->
         yield Inspected(name, Cells.of(column), own)
 
 
-def columns_of_arrays(
-    public: "Features", silos: Mapping["SiloName", "Features"], schema: "Schema"
-) -> Iterator[Inspected]:
+def columns_of_arrays(public: Features, silos: Mapping[SiloName, Features], schema: Schema) -> Iterator[Inspected]:
     """The same for encoded tables ``(records, columns)``, without columns of text."""
     for at, column in enumerate(schema.columns):
         if not column.text:
