@@ -22,7 +22,7 @@ from fedct_flwr.datasets import LOADERS, schema
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.flower.loopback import run_in_process
-from fedct_flwr.learners import courses
+from fedct_flwr.learners import networks
 from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.networks import mlp, small_cnn
 from fedct_flwr.learners.stacked import Stacks
@@ -65,7 +65,7 @@ def _silos(settings: Settings) -> dict[str, float]:
     count, steps = settings["silos"], settings["steps"]
     rounds = [steps_of(_MLP, (784,), 64, steps, _DEVICE)["our round"] for _ in range(count)]
     mixed = mock.patch.object(TrainedNetwork, "precision", return_value=torch.autocast(_DEVICE, torch.bfloat16))
-    with mixed, mock.patch.object(courses, "_EAGER", -1):
+    with mixed, mock.patch.object(networks, "_EAGER", -1):
         before = seconds(partial(together, rounds, Stacks(1).train))
     train = Stacks().train
     together(rounds, train)  # it is captured

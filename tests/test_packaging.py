@@ -79,7 +79,6 @@ EXTRAS = {
     "fedct_flwr/learners/torch_net.py": "torch",
     "fedct_flwr/labelers/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
-    "fedct_flwr/learners/courses.py": "torch",
     "fedct_flwr/learners/stacked.py": "torch",
     "fedct_flwr/report/page.py": "report",
     "fedct_flwr/report/crate.py": "crate",

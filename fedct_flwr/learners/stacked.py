@@ -4,7 +4,7 @@ Between two messages silos are independent, so this computes what one after the 
 batches, dropout and augmentation are drawn by generators of its own. Ensembles by ``torch.func`` (``functional_call``
 and ``vmap``). FedJAX (Ro, Suresh, Wu, arXiv:2108.02117) trains clients one after the other, or one on each device.
 
-On CUDA the step is a graph (``courses.Steps``), and public examples are labeled as one, too.
+On CUDA the step is a graph (``networks.Steps``), and public examples are labeled as one, too.
 """
 
 import copy
@@ -16,8 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 
-from fedct_flwr.learners.courses import Course, Labeling, Steps, blocks, correct
-from fedct_flwr.learners.networks import augmented
+from fedct_flwr.learners.networks import Course, Labeling, Steps, augmented, blocks, correct
 from fedct_flwr.learners.trained_network import as_floats, is_of_memory, without_denormals
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import LABEL_DTYPE

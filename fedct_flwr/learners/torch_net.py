@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from fedct_flwr.config.learner import Training
 from fedct_flwr.files import write_atomically
 from fedct_flwr.learners.base import MEETING, NO_CORRECTION, Correction
-from fedct_flwr.learners.courses import Course, Labeling, Part, Steps, blocks, correct, steps_to_fit
-from fedct_flwr.learners.networks import augmented
+from fedct_flwr.learners.networks import Course, Labeling, Part, Steps, augmented, blocks, correct, steps_to_fit
 from fedct_flwr.learners.out_of_fold import class_weights
 from fedct_flwr.learners.trained_network import (
     TrainedNetwork,

@@ -14,8 +14,8 @@ from torch import nn
 from fedct_flwr.config.learner import Training
 from fedct_flwr.learners import networks, stacked
 from fedct_flwr.learners.base import Correction
-from fedct_flwr.learners.courses import Course, Labeling
 from fedct_flwr.learners.meeting import together
+from fedct_flwr.learners.networks import Course, Labeling
 from fedct_flwr.learners.stacked import Stacks
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
