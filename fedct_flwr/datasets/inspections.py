@@ -9,32 +9,29 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from fedct_flwr import datasets
+from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.federated import column_of_groups
+from fedct_flwr.datasets.from_tables import Source
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_groups, shared_records
 from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
-from fedct_flwr.datasets.inspection.table_one import Inspection
+from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.datasets.silo_records import differing, events_of, form_of, table_of
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.datasets.table_files import TableFolder, read_folder, read_table
 from fedct_flwr.datasets.tables import encode, no_column, text_columns, with_signed_times
 from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.types import DataError, SiloName
-
-if TYPE_CHECKING:
-    from fedct_flwr.config.run import RunConfig
-    from fedct_flwr.config.silo import DataSettings
-    from fedct_flwr.datasets.from_tables import Source
-    from fedct_flwr.datasets.inspection.table_one import TableOne
 
 _FEWEST_TESTED: Final = 10
 """Records of a test file below which scores on it mean little."""
@@ -49,7 +46,7 @@ class FolderInspection(NamedTuple):
     """By file, the sheets with contents that are not read."""
 
 
-def inspect_folder(config: "RunConfig") -> FolderInspection:
+def inspect_folder(config: RunConfig) -> FolderInspection:
     """Inspect the folder ``data-dir`` as a simulation of it would; errors of single tables are findings as well.
 
     Where nothing is refused, a simulation reads the folder. Raises DataError for a folder that is not there, or that
@@ -91,7 +88,7 @@ def inspect_folder(config: "RunConfig") -> FolderInspection:
 
 
 def _read(
-    config: "RunConfig", public: pa.Table, silos: Mapping[SiloName, "Source"], settings: TableSettings
+    config: RunConfig, public: pa.Table, silos: Mapping[SiloName, Source], settings: TableSettings
 ) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
     """Read each silo's table, and compare its columns with the public set's.
 
@@ -126,7 +123,7 @@ def _read(
     return tables, wrong
 
 
-def _check(fine: object, source: "Source", message: str) -> None:
+def _check(fine: object, source: Source, message: str) -> None:
     if not fine:
         raise DataError(f"{source.where} {message}")
 
@@ -145,7 +142,7 @@ def inspect_public(study: StudyFolder) -> Inspection:
     return inspect_tables(read_table(config.public, tables=config.tables), {}, "", settings=config.tables, words=words)
 
 
-def table_of_tests(data: "DataSettings", study: StudyFolder) -> pa.Table | None:
+def table_of_tests(data: DataSettings, study: StudyFolder) -> pa.Table | None:
     """A silo's ``test-file`` as ``table_of`` reads its records; None without one, and of images. Raises DataError."""
     if data.test_file is None:
         return None
@@ -154,7 +151,7 @@ def table_of_tests(data: "DataSettings", study: StudyFolder) -> pa.Table | None:
 
 
 def inspect_records(
-    data: "DataSettings", study: StudyFolder, silo: SiloName, table: pa.Table | None = None, *, scored: bool = False
+    data: DataSettings, study: StudyFolder, silo: SiloName, table: pa.Table | None = None, *, scored: bool = False
 ) -> Inspection:
     """Inspect a silo's records, and its test file, next to the study's public set; of images, those not used.
 
@@ -216,7 +213,7 @@ def _without_horizon(
             yield words.finding("other-scale", label, silo, what, "check the unit of the times")
 
 
-def _of_images(data: "DataSettings", silo: SiloName, words: Redaction) -> Iterator[Finding]:
+def _of_images(data: DataSettings, silo: SiloName, words: Redaction) -> Iterator[Finding]:
     """Files in the folders of images that are not read."""
     for path, of in ((data.source, ""), (data.test_file, "test ")):
         if path and (unused := datasets.LabeledImages.of(path).unused):
@@ -227,7 +224,7 @@ def _of_images(data: "DataSettings", silo: SiloName, words: Redaction) -> Iterat
 
 
 def _of_tests(
-    data: "DataSettings",
+    data: DataSettings,
     places: Mapping[SiloName, Path],
     tables: Mapping[SiloName, pa.Table],
     words: Redaction,
@@ -259,7 +256,7 @@ def _differing(records: pa.Table, silo: SiloName) -> Iterator[Finding]:
         yield Finding("column-left-out", Severity.SAID, what, "", silo=silo)
 
 
-def _outside_stated(table: "TableOne", agreed: StudyTables, silo: SiloName) -> Iterator[Finding]:
+def _outside_stated(table: TableOne, agreed: StudyTables, silo: SiloName) -> Iterator[Finding]:
     """Classes whose share of a silo's records lies outside of the range that the study states."""
     sites = next((row.sites for row in table.rows if row.label), ())
     for site in (each for each in sites if each.records >= FEWEST):

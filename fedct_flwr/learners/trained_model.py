@@ -297,8 +297,8 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     """A pipeline that ``SklearnLearner.save`` wrote on this machine, of scikit-learn's types and these ``packages``'.
 
     XGBoost's, LightGBM's and CatBoost's models are in formats of their own within it, which their own parsers read. A
-    forged file could hold a tree that reads out of bounds: for a file from elsewhere there is ``model_file``. Raises
-    DataError for other types or a damaged file.
+    forged file could hold a tree that reads out of bounds: for a file from elsewhere there is ``models.loading``.
+    Raises DataError for other types or a damaged file.
     """
     try:
         content = path.read_bytes()

@@ -200,7 +200,7 @@ class TrainedNetwork:
 
     def dump(self) -> bytes:
         """Network and optimizer in safetensors format."""
-        tensors = {f"network.{name}": value for name, value in self._network.state_dict().items()}
+        tensors = {_NETWORK + name: value for name, value in self._network.state_dict().items()}
         for number, values in self._optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
         tensors["steps"] = torch.tensor(self._steps_done)
@@ -211,8 +211,7 @@ class TrainedNetwork:
         try:
             tensors = load(state)
             self._steps_done = int(tensors.pop("steps"))
-            prefix = "network."
-            network = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+            network = {name.removeprefix(_NETWORK): t for name, t in tensors.items() if name.startswith(_NETWORK)}
             self._network.load_state_dict(network)
             moments: dict[int, dict[str, Tensor]] = {}
             for name, value in tensors.items():
