@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.settings import Needs, Uses, uses
-from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.federated import FederatedDataset
 
 
 def _function(module: str, name: str) -> Any:
@@ -22,7 +24,7 @@ GONE: Final = (
     "wine-quality", "adult", "mushroom", "covertype", "fashion-mnist", "fashion-superclasses", "cifar10", "svhn",
 )  # fmt: skip
 """Data sets by name that went, which only benchmarks have."""
-LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
+LOADERS: Final[dict[str, Callable[[RunConfig], "FederatedDataset"]]] = {
     **{name: _function("datasets.partition", name.replace("-", "_")) for name in _NAMED},
     "files": _function("datasets.files", "load"),
 }
@@ -59,7 +61,7 @@ OF_PUBLIC: Final[dict[str, Uses]] = {
 
 # A simulated silo's process is asked every round; it should read its data once.
 @lru_cache(maxsize=1)
-def load(config: RunConfig) -> FederatedDataset:
+def load(config: RunConfig) -> "FederatedDataset":
     """The data set that the run config names. Raises ConfigError for an unknown name, DataError for bad data."""
     if config.data == STUDY:
         raise ConfigError(
