@@ -21,8 +21,8 @@ from benchmarks.report import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.from_tables import Tables
+from fedct_flwr.datasets.inspection import CODES
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset
-from fedct_flwr.datasets.inspection.finding import CODES
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.simulation.silos import table_of
 

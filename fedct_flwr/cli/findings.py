@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.datasets.inspection.finding import Finding as DataFinding
-from fedct_flwr.datasets.inspection.finding import Severity
+from fedct_flwr.datasets.inspection import Finding as DataFinding
+from fedct_flwr.datasets.inspection import Severity
 
 FOUND_BAD: Final = 3
 """Exit code of a check that has found something bad."""

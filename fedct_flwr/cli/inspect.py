@@ -16,7 +16,7 @@ from fedct_flwr.cli.printed_rounds import finding_document
 from fedct_flwr.cli.run_options import Accept, Group
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.files import NOT_READ
-from fedct_flwr.datasets.inspection.finding import gathered
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.inspection.table_one import NOTE, TableOne, caption, cells_of
 from fedct_flwr.datasets.inspections import FolderInspection, inspect_folder
 from fedct_flwr.simulation.silos import of_folder

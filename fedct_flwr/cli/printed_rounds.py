@@ -12,7 +12,7 @@ from rich.status import Status
 from fedct_flwr.cli.output import Output
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
-from fedct_flwr.datasets.inspection.finding import Finding
+from fedct_flwr.datasets.inspection import Finding
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import distrusts
 from fedct_flwr.report.summary import what_leaves

@@ -33,7 +33,7 @@ from fedct_flwr.cli.run_options import (
     trusting,
 )
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.datasets.inspection.finding import Redaction, gathered
+from fedct_flwr.datasets.inspection import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.learners.catalog import LEARNER_FOLDER

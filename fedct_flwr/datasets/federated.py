@@ -26,7 +26,7 @@ from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
 
 if TYPE_CHECKING:
-    from fedct_flwr.datasets.inspection.finding import Finding
+    from fedct_flwr.datasets.inspection import Finding
     from fedct_flwr.datasets.inspection.table_one import TableOne
     from fedct_flwr.datasets.schema import Schema
 

@@ -34,8 +34,8 @@ from fedct_flwr.datasets.federated import (
     pool,
     split_silo,
 )
+from fedct_flwr.datasets.inspection import Redaction, refuse
 from fedct_flwr.datasets.inspection.cells import TESTED, Cells
-from fedct_flwr.datasets.inspection.finding import Redaction, refuse
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import Inspection
 from fedct_flwr.datasets.schema import Column, FollowUp, Schema, as_labels

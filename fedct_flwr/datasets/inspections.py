@@ -1,6 +1,6 @@
 """The inspections of a folder, of a study, and of a silo's records next to it.
 
-Formal guarantee: what is found of a real silo's records tells as much as ``finding.Redaction`` with ``private``: names
+Formal guarantee: what is found of a real silo's records tells as much as ``inspection.Redaction`` with ``private``: names
 of the study and of settings, numbers of records where they are not small, SMDs to one decimal where there are 20
 records or more, and where in the file an example is.
 """
@@ -21,9 +21,9 @@ from fedct_flwr.config.tables import StudyTables, TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.from_tables import Source
+from fedct_flwr.datasets.inspection import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_groups, shared_records
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.datasets.silo_records import differing, events_of, form_of, table_of

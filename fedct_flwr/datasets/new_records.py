@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from fedct_flwr import datasets
 from fedct_flwr.config.tables import DATA_FILE, PLAIN, TableSettings
 from fedct_flwr.datasets.dates import dated
+from fedct_flwr.datasets.inspection import Finding, Redaction, Severity, refuse, with_accepted
 from fedct_flwr.datasets.inspection.cells import FEWEST, CellKind, Cells, Inspected
 from fedct_flwr.datasets.inspection.columns import empty, of_silo, suspicious
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, refuse, with_accepted
 from fedct_flwr.datasets.inspection.table_one import row_of, said_of
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table

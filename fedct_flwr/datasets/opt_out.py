@@ -18,7 +18,7 @@ from fedct_flwr.config.silo import DataSettings
 from fedct_flwr.config.tables import PLAIN, TableSettings
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.federated import column_of_groups
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
+from fedct_flwr.datasets.inspection import Finding, Redaction, Severity
 from fedct_flwr.datasets.table_files import column_names, read_table
 from fedct_flwr.datasets.tables import LEFT_OUT, without_blanks
 from fedct_flwr.text.printable import quoted

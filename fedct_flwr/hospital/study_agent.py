@@ -13,7 +13,7 @@ from typing import Final
 from flwr.app import Context, Error, Message, RecordDict
 
 from client_app.main import app
-from fedct_flwr.datasets.inspection.finding import Redaction, gathered
+from fedct_flwr.datasets.inspection import Redaction, gathered
 from fedct_flwr.flower.runtime_client import Asker, SuperNodeError, Task, carried_task
 from fedct_flwr.hospital import opted_out
 from fedct_flwr.hospital.agent import Agent, Say

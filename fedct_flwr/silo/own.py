@@ -18,8 +18,8 @@ from flwr.app import Context
 from fedct_flwr import labelers, privacy, silo, survival
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.federated import SiloData, check_protected, split_silo
+from fedct_flwr.datasets.inspection import Finding, Severity, refuse
 from fedct_flwr.datasets.inspection.cells import TESTED
-from fedct_flwr.datasets.inspection.finding import Finding, Severity, refuse
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import FailedOnRecordsError, result_of
 from fedct_flwr.datasets.silo_records import read_each, read_grouped, table_of

@@ -23,7 +23,7 @@ from fedct_flwr.text.printable import logger
 
 if TYPE_CHECKING:
     from fedct_flwr.config.privacy import PrivacySettings, TransferSettings
-    from fedct_flwr.datasets.inspection.finding import Finding
+    from fedct_flwr.datasets.inspection import Finding
     from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.labelers.labeler import Labeler
     from fedct_flwr.labelers.students import Transfer

@@ -16,9 +16,9 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.federated import column_of_groups, numbered, pool
 from fedct_flwr.datasets.files import source
+from fedct_flwr.datasets.inspection import Redaction
 from fedct_flwr.datasets.inspection.cells import Cells, Inspected
 from fedct_flwr.datasets.inspection.columns import suspicious
-from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.table_one import compared, row_of
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_folder

@@ -17,7 +17,7 @@ from fedct_flwr.algorithms.fedct import FedCT, is_own
 from fedct_flwr.config.run import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
-from fedct_flwr.datasets.inspection.finding import gathered
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
 from fedct_flwr.runs.records import Monitor, errors_of, grouped
 from fedct_flwr.runs.run_folder import RunFolder

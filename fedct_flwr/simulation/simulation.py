@@ -14,8 +14,8 @@ from fedct_flwr import datasets, drawing, evaluation, flower, integrations, lear
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.datasets.inspection import Finding, Severity
 from fedct_flwr.datasets.inspection.data_set import accepted, inspect_dataset
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.files import unsynced, write_json

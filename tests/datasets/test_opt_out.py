@@ -12,7 +12,7 @@ from PIL import Image
 from fedct_flwr.config.silo import DataSettings, SiloConfig
 from fedct_flwr.datasets import said_of_opt_out
 from fedct_flwr.datasets.image_folder import LabeledImages
-from fedct_flwr.datasets.inspection.finding import Redaction
+from fedct_flwr.datasets.inspection import Redaction
 from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.opt_out import images_left
 from fedct_flwr.datasets.query import result_of

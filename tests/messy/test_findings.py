@@ -13,8 +13,8 @@ import pytest
 from numpy.random import Generator
 
 from fedct_flwr.config.run import RunConfig
+from fedct_flwr.datasets.inspection import CODES, Finding, Redaction, Severity, gathered
 from fedct_flwr.datasets.inspection.data_set import shared_records
-from fedct_flwr.datasets.inspection.finding import CODES, Finding, Redaction, Severity, gathered
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspections import inspect_folder
 from fedct_flwr.datasets.new_records import read_unlabeled

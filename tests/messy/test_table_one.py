@@ -11,9 +11,9 @@ import pytest
 
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import load
+from fedct_flwr.datasets.inspection import Redaction
 from fedct_flwr.datasets.inspection.cells import Cells, Inspected
 from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_records
-from fedct_flwr.datasets.inspection.finding import Redaction
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import cells_of, largest, row_of
 from fedct_flwr.datasets.inspections import inspect_folder

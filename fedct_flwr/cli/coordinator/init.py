@@ -13,7 +13,7 @@ from fedct_flwr.cli.coordinator.gateway import Gateway
 from fedct_flwr.cli.coordinator.invite import create_clients_authority, invited, renew_kits
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import check_new, host_and_port
-from fedct_flwr.datasets.inspection.finding import gathered, refuse
+from fedct_flwr.datasets.inspection import gathered, refuse
 from fedct_flwr.datasets.inspections import inspect_public
 from fedct_flwr.datasets.study_folder import check_plain, copy_study, read_study
 from fedct_flwr.files import write_atomically

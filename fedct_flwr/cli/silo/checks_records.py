@@ -18,7 +18,7 @@ from fedct_flwr.cli.silo.checks import Silo, Unread
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.federated import column_of_groups
-from fedct_flwr.datasets.inspection.finding import Redaction, gathered
+from fedct_flwr.datasets.inspection import Redaction, gathered
 from fedct_flwr.datasets.inspection.table_one import largest
 from fedct_flwr.datasets.inspections import inspect_records, table_of_tests
 from fedct_flwr.datasets.packed_tables import other_sheets

@@ -12,6 +12,7 @@ from scipy.special import bdtrc
 from scipy.stats import rankdata
 
 from fedct_flwr.datasets.dates import PLACEHOLDERS, days, likely_forms
+from fedct_flwr.datasets.inspection import Finding, Redaction
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
     MISSING_CODES,
@@ -22,7 +23,6 @@ from fedct_flwr.datasets.inspection.cells import (
     Ints,
     are_dates,
 )
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction
 from fedct_flwr.datasets.tables import EMPTY
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName

@@ -24,8 +24,8 @@ from fedct_flwr import survival
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.inspection import Finding, Redaction, Severity, with_accepted
 from fedct_flwr.datasets.inspection.cells import columns_of_arrays
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, with_accepted
 from fedct_flwr.datasets.inspection.labels_fit import LabelsFit
 from fedct_flwr.datasets.inspection.table_one import LABELS_FIT, Inspection, Row, SiteCell, TableOne, of_classes, row_of
 from fedct_flwr.text.printable import count

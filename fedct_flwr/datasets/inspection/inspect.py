@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
-from fedct_flwr.datasets.inspection import columns, table_one
+from fedct_flwr.datasets.inspection import Finding, Redaction, Severity, check_accept, columns, table_one, with_accepted
 from fedct_flwr.datasets.inspection.cells import (
     FEWEST,
     MISSING_CODES,
@@ -24,7 +24,6 @@ from fedct_flwr.datasets.inspection.cells import (
     are_missing,
     columns_of_tables,
 )
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.table_one import Inspection, Row, TableOne
 from fedct_flwr.datasets.tables import class_name
 from fedct_flwr.text.printable import count, listed, quoted

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection import Finding, Severity
 from fedct_flwr.scoring.assessment import delong
 from fedct_flwr.scoring.intervals import Estimate, area
 from fedct_flwr.text.printable import quoted

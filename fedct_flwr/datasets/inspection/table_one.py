@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.inspection import Finding, Redaction, Severity
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED, CellKind, Cells, Floats, Inspected, Ints
-from fedct_flwr.datasets.inspection.finding import Finding, Redaction, Severity
 from fedct_flwr.text.printable import count, quoted
 from fedct_flwr.types import SiloName
 
