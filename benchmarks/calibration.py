@@ -18,7 +18,7 @@ from benchmarks.natural_silos import NATURAL
 from benchmarks.no_harm import Silos
 from benchmarks.report import Runs
 from fedct_flwr.datasets.federated import SiloData
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners import Learner
 from fedct_flwr.learners.out_of_fold import probabilities
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.scoring.assessment import Recalibration, auc, brier, calibration_curve

@@ -25,7 +25,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.evaluation.scoreboard import against_sums, judgments
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.secure_sum import votes as sums

@@ -20,7 +20,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.evaluation.references import centralized
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.learners import Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy

@@ -25,7 +25,7 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.fedct import LabelSharing
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.scoring import balanced_accuracy

@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.learners.base import Averageable
+from fedct_flwr.learners import Averageable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.seeding import generator
 

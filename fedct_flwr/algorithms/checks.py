@@ -16,13 +16,13 @@ from fedct_flwr.config.settings import Choice, Needs, Uses, either, uses, why_wi
 from fedct_flwr.coordinator.algorithm import Algorithm, find_algorithm
 from fedct_flwr.datasets.loading import OF_PUBLIC
 from fedct_flwr.datasets.loading import SETTINGS as OF_DATA
-from fedct_flwr.learners.base import Resumable
+from fedct_flwr.learners import Resumable
 from fedct_flwr.types import ConfigError, SiloName
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import Subject
     from fedct_flwr.datasets import FederatedDataset
-    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.learners import Learner
 
 _TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params"})
 """Algorithms that do not use these say why in their own ``check``."""

@@ -25,7 +25,7 @@ from fedct_flwr.wire.packing import can_count
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.cotraining import CoTraining
     from fedct_flwr.datasets.federated import FederatedDataset
-    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.learners import Learner
     from fedct_flwr.privacy.budget import Spending
     from fedct_flwr.runs.run_folder import Checkpoint
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.cotraining import CoTraining
     from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.datasets.federated import FederatedDataset
-    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.learners import Learner
     from fedct_flwr.runs.run_folder import Checkpoint
 
 Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]

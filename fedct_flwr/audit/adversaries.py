@@ -14,7 +14,7 @@ from fedct_flwr.audit import attacks
 from fedct_flwr.audit.attacks import Observation
 from fedct_flwr.audit.rerun import Refit
 from fedct_flwr.coordinator.summing import opened
-from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
+from fedct_flwr.learners import Averageable, Learner, Probabilistic
 from fedct_flwr.types import ABSTAIN, Examples, HardLabels, SiloName, TrainingError
 from fedct_flwr.wire.kinds import kind_of
 from fedct_flwr.wire.sums import Summed

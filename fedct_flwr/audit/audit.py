@@ -21,7 +21,7 @@ from fedct_flwr.audit.success import auc, bound_of_run, guesses
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, first_of, take, unit_of_each
 from fedct_flwr.labelers.labeler import Asked
-from fedct_flwr.learners.base import Choosing, Learner
+from fedct_flwr.learners import Choosing, Learner
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.seeding import generator, random_state

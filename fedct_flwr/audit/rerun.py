@@ -22,7 +22,7 @@ from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets import loading
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
-from fedct_flwr.learners.base import Learner, Resumable, Saveable
+from fedct_flwr.learners import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.votes import shape_of_votes

@@ -21,7 +21,7 @@ from fedct_flwr import learners
 from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.questions import Questions
-from fedct_flwr.learners.base import Correctable, Learner, Saveable
+from fedct_flwr.learners import Correctable, Learner, Saveable
 from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Refusal, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply

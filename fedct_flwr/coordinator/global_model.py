@@ -12,7 +12,7 @@ import numpy as np
 
 from fedct_flwr import models
 from fedct_flwr.files import write_json
-from fedct_flwr.learners.base import Learner, Saveable
+from fedct_flwr.learners import Learner, Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import UNSAVED
 from fedct_flwr.learners.text import transformer_for

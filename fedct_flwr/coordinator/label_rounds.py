@@ -9,7 +9,7 @@ from fedct_flwr import coordinator, labelers, learners, models, privacy
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.facts import empty_table
-from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError

@@ -1,8 +1,8 @@
 """The inspections of a folder, of a study, and of a silo's records next to it.
 
-Formal guarantee: what is found of a real silo's records tells as much as ``inspection.Redaction`` with ``private``: names
-of the study and of settings, numbers of records where they are not small, SMDs to one decimal where there are 20
-records or more, and where in the file an example is.
+Formal guarantee: what is found of a real silo's records tells as much as ``Redaction`` with ``private``: names of the
+study and of settings, numbers of records where they are not small, SMDs to one decimal where there are 20 records or
+more, and where in the file an example is.
 """
 
 from collections.abc import Collection, Iterator, Mapping

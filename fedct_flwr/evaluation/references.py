@@ -18,7 +18,7 @@ from fedct_flwr import learners, models
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.datasets.federated import FederatedDataset, pool
-from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
+from fedct_flwr.learners import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import packages
 from fedct_flwr.learners.sklearn import SklearnLearner

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from fedct_flwr.config.learner import LearnerSettings
     from fedct_flwr.datasets.schema import Schema
-    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.learners import Learner
     from fedct_flwr.privacy.mechanisms import CountNoise, Mechanism
     from fedct_flwr.privacy.randomness import Noise
 

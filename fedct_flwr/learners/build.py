@@ -22,7 +22,7 @@ from fedct_flwr.types import DataError, Features, LearnerError, SiloName
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
-    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.learners import Learner
 
 AUGMENT: Final = "augment"
 """A parameter of all networks: how images are changed at random while they train, see ``learners.networks``."""

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from fedct_flwr.learners.base import MEETING, Train
+from fedct_flwr.learners import MEETING, Train
 from fedct_flwr.learners.out_of_fold import one_thread
 
 _Result = TypeVar("_Result")

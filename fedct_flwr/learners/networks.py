@@ -26,7 +26,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from fedct_flwr.config.learner import Training
-from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners import NO_CORRECTION, Correction
 from fedct_flwr.learners.catalog import MAKING
 from fedct_flwr.learners.trained_network import over
 from fedct_flwr.text.printable import logger
@@ -256,7 +256,7 @@ def blocks(courses: Sequence[Course], most_bytes: int) -> Iterator[tuple[Tensor,
 
 @torch.no_grad()
 def correct(weights: Tensors, begun: Tensors, pull: float, shift: Tensors) -> None:
-    """Add the terms of a ``learners.base.Correction`` to gradients; ``begun`` are the weights before, if any pull.
+    """Add the terms of a ``learners.Correction`` to gradients; ``begun`` are the weights before, if any pull.
 
     A weight that the loss does not depend on has no gradient, and stays where it is.
     """

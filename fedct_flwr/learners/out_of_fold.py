@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from fedct_flwr.learners.base import Learner, Probabilistic
+from fedct_flwr.learners import Learner, Probabilistic
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples, Features, Groups, HardLabels, SiloName
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.base import Learner, Lightening
+from fedct_flwr.learners import Learner, Lightening
 from fedct_flwr.learners.out_of_fold import Evidence, HeldOut, OwnRecords, OwnValues, Pseudo, chosen, probabilities
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, HardLabels, LearnerError, TrainingError

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fedct_flwr.config.learner import Training
 from fedct_flwr.files import write_atomically
-from fedct_flwr.learners.base import MEETING, NO_CORRECTION, Correction
+from fedct_flwr.learners import MEETING, NO_CORRECTION, Correction
 from fedct_flwr.learners.networks import Course, Labeling, Part, Steps, augmented, blocks, correct, steps_to_fit
 from fedct_flwr.learners.out_of_fold import class_weights
 from fedct_flwr.learners.trained_network import (
@@ -40,7 +40,7 @@ _PUBLIC_BATCH: Final = 4
 
 
 class TorchLearner(TrainedNetwork):
-    """A network with its optimizer. Satisfies all protocols of ``learners.base``.
+    """A network with its optimizer. Satisfies all protocols of ``learners``.
 
     A minibatch is ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy; balanced:
     weighted so that on average all classes count the same. ``total_steps`` are those of a network that only fits. On a

@@ -23,7 +23,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedct_flwr.datasets.federated import are_bytes
-from fedct_flwr.learners.base import Averageable
+from fedct_flwr.learners import Averageable
 from fedct_flwr.learners.catalog import MAKING, usual_torch
 from fedct_flwr.learners.trained_model import apply, check_probabilities
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError

@@ -27,7 +27,7 @@ from fedct_flwr import learners, models
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.schema import Column, ImageForm, Schema, check_names
 from fedct_flwr.files import DAMAGED, check_is_file
-from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners import Learner, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor

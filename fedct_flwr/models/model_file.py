@@ -27,7 +27,7 @@ from fedct_flwr.config.settings import Name, Settings
 from fedct_flwr.config.tables import Side
 from fedct_flwr.datasets.schema import Schema, quantiles
 from fedct_flwr.files import write_atomically
-from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
+from fedct_flwr.learners import Averageable, Learner, Probabilistic
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.trained_model import skops_io
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending, unit_of

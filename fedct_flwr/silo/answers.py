@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 import numpy as np
 
 from fedct_flwr import learners, silo, wire
-from fedct_flwr.learners.base import Choosing, Grading, Learner, Resumable
+from fedct_flwr.learners import Choosing, Grading, Learner, Resumable
 from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.scoring import both_accuracies, r_squared
 from fedct_flwr.types import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.learners.base import Choosing, Learner, Probabilistic, Resumable
+from fedct_flwr.learners import Choosing, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.safeguard import Decision, Safeguard, SoftSafeguard, Trust
 from fedct_flwr.scoring.assessment import FEWEST, RANKS, Recalibration

@@ -29,7 +29,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Features, HardLa
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.datasets.study_folder import StudyFolder
-    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.learners import Learner
     from fedct_flwr.privacy.randomness import Noise
     from fedct_flwr.runs.run_folder import RunFolder
     from fedct_flwr.silo.site import Site

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr import learners
-from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
+from fedct_flwr.learners import Choosing, Distillable, Learner, Resumable
 from fedct_flwr.silo.answers import SiloTools, check_learner
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, SoftVotes, Votes
 from fedct_flwr.wire.content import Instruction, Query, Soft, SoftTargets

@@ -24,7 +24,7 @@ from fedct_flwr.datasets.inspections import inspect_records
 from fedct_flwr.datasets.query import FailedOnRecordsError, result_of
 from fedct_flwr.datasets.silo_records import read_each, read_grouped, table_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners import Saveable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.seeding import generator

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedct_flwr import silo
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.learners.base import Choosing, Markable, Resumable, Saveable
+from fedct_flwr.learners import Choosing, Markable, Resumable, Saveable
 from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.runs.records import keep_error

@@ -10,7 +10,7 @@ from flwr.app import Context
 from fedct_flwr import datasets, privacy, silo
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import SiloData
-from fedct_flwr.learners.base import MEETING, Resumable, Saveable
+from fedct_flwr.learners import MEETING, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator

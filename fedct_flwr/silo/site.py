@@ -17,7 +17,7 @@ from fedct_flwr import labelers
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet, num_units
 from fedct_flwr.files import write_atomically
-from fedct_flwr.learners.base import Learner, Resumable, Saveable
+from fedct_flwr.learners import Learner, Resumable, Saveable
 from fedct_flwr.learners.safeguard import NetworkSafeguard, Safeguard, SoftSafeguard
 from fedct_flwr.text.printable import logger
 

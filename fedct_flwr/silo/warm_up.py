@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.learners.base import Averageable, Probabilistic, Resumable
+from fedct_flwr.learners import Averageable, Probabilistic, Resumable
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
 from fedct_flwr.learners.safeguard import NetworkSafeguard
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples

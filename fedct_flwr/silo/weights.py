@@ -8,7 +8,7 @@ import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.base import Correctable, Correction
+from fedct_flwr.learners import Correctable, Correction
 from fedct_flwr.silo.site import set_back
 from fedct_flwr.types import Refusal, Refused, TrainingError
 from fedct_flwr.wire.messages import (
@@ -52,7 +52,7 @@ def control_variates(control: Vector, reach: float | None) -> Drift:
     """Gradients plus ``control - own``: the silo's mean gradient of its last round exchanged for that of all silos.
 
     SCAFFOLD (Karimireddy et al., arXiv:1910.06378, Alg. 1) with option II, ``own`` becoming ``own - control + (begun -
-    reached) / reach``. Raises TrainingError without a ``reach`` (``learners.base.Correctable``): with any optimizer but
+    reached) / reach``. Raises TrainingError without a ``reach`` (``learners.Correctable``): with any optimizer but
     plain SGD that would be no mean of gradients.
     """
     if reach is None:

@@ -28,7 +28,7 @@ from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, F
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.datasets.schema import Schema
-    from fedct_flwr.learners.base import Learner
+    from fedct_flwr.learners import Learner
     from fedct_flwr.scoring.assessment import Recalibration
 
 

@@ -19,7 +19,7 @@ from fedct_flwr.datasets.inspection.data_set import accepted, inspect_dataset
 from fedct_flwr.datasets.inspection.table_one import FILE as TABLE_ONE
 from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.files import unsynced, write_json
-from fedct_flwr.learners.base import Resumable
+from fedct_flwr.learners import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import ModelMemory, check_from_file, memory_for, usual_torch
 from fedct_flwr.learners.out_of_fold import one_thread

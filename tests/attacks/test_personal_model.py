@@ -9,7 +9,7 @@ import pytest
 
 from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.log_entry import Event
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners import Saveable
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.silo.own import model_before, model_of, real_site
 from fedct_flwr.types import Refusal

@@ -17,8 +17,7 @@ from fedct_flwr import simulate
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.schema import Column, Schema, quantiles
-from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners import Saveable, preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model

@@ -18,7 +18,7 @@ from fedct_flwr import datasets
 from fedct_flwr.baselines import dp_fedavg as private_averaging
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.learners.base import Correction
+from fedct_flwr.learners import Correction
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import simulated

@@ -10,9 +10,8 @@ from sklearn.datasets import load_digits
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners import automatic
+from fedct_flwr.learners import Choosing, Probabilistic, Resumable, Saveable, SoftFittable, automatic
 from fedct_flwr.learners.automatic import FEWEST, SAFE, TINY, Automatic, AutomaticRegressor, Candidate
-from fedct_flwr.learners.base import Choosing, Probabilistic, Resumable, Saveable, SoftFittable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.feature_pipelines import PATCHES, TABLE, WORDS, Patches, patches_of, views_for
 from fedct_flwr.types import Examples

@@ -12,7 +12,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners.base import Learner, Resumable, Saveable
+from fedct_flwr.learners import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
 from fedct_flwr.learners.trained_model import load_model

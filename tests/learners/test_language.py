@@ -12,8 +12,8 @@ from safetensors.numpy import load
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.federated import PublicSet
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners import Averageable, SoftTrainable
 from fedct_flwr.learners import transformer as encoders
-from fedct_flwr.learners.base import Averageable, SoftTrainable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.torch_net import TorchLearner

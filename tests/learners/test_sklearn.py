@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from fedct_flwr.config.learner import LearnerSettings, Training
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners import Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, package
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
 from fedct_flwr.config.learner import Training
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners import Learner
 from fedct_flwr.learners.catalog import NETWORKS, NOT_SOFT, SHORT_NAMES
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft, weighted_duplicates, weighted_values

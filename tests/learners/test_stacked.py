@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from fedct_flwr.config.learner import Training
-from fedct_flwr.learners import networks, stacked
-from fedct_flwr.learners.base import Correction
+from fedct_flwr.learners import Correction, networks, stacked
 from fedct_flwr.learners.meeting import together
 from fedct_flwr.learners.networks import Course, Labeling
 from fedct_flwr.learners.stacked import Stacks

@@ -16,8 +16,7 @@ from sklearn.svm import LinearSVC
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners import Learner, preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS
 from fedct_flwr.models.loading import ForeignModel, load_model

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.learners.base import Correction
+from fedct_flwr.learners import Correction
 from fedct_flwr.silo.weights import Drift, control_variates, drift_of, dynamic, proximal
 from fedct_flwr.types import TrainingError
 

@@ -46,7 +46,7 @@ from fedct_flwr.hospital.latest_state import NOT_APPROVED, Approval, approval_st
 from fedct_flwr.hospital.link import call, sentence_of
 from fedct_flwr.hospital.log_entry import read_entries, verify_log
 from fedct_flwr.hospital.shared_usage import SharedUsage
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners import Learner
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, Examples, FedctError, Groups
 

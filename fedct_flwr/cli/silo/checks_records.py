@@ -29,7 +29,7 @@ from fedct_flwr.datasets.tables import encode
 from fedct_flwr.drawing.cells import MOST, Domain
 from fedct_flwr.hospital.approval import check_let_out, kinds_let_out
 from fedct_flwr.hospital.duplicates import UNNOTICED, find_duplicates
-from fedct_flwr.learners.base import Resumable
+from fedct_flwr.learners import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import misread, unread, unusual_texts

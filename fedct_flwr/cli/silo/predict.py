@@ -15,7 +15,7 @@ from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.schema import quantiles
 from fedct_flwr.datasets.silo_records import form_of
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners import Saveable
 from fedct_flwr.models.model_file import Recalibrated
 from fedct_flwr.scoring.assessment import RANKS
 from fedct_flwr.silo.judgment import Judgment
