@@ -4,6 +4,7 @@ Beyond ``MOST_VALUES`` the rarest categories get no column: their examples have 
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, Final, Self
 
 import numpy as np
@@ -38,10 +39,13 @@ _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 
 
-def standard(schema: Schema, *references: Features, texts: Any = None, scaled: bool = True) -> Any:
-    """A fitted transformer: numeric columns imputed by their mean and ``scaled``, categorical ones one-hot.
+def standard(
+    schema: Schema, *references: Features, texts: Any = None, scaled: bool = True, imputed: bool = True
+) -> Any:
+    """A fitted transformer: numeric columns ``imputed`` by their mean and ``scaled``, categorical ones one-hot.
 
-    Where numbers are not scaled, a category of two values is one column. A missing category becomes one of its own.
+    Categories come after all numbers. Where numbers are not scaled, each column keeps its place and a category of two
+    values is one column. A missing category becomes one of its own.
     Columns of text are left out, or become what a copy of ``texts`` makes of each; with ``Words`` the result is sparse.
     ``references``, each ``(n, columns)``, are the public set and the silo's own private data. Raises DataError where
     features are no table, or there is nothing to learn.
@@ -52,21 +56,29 @@ def standard(schema: Schema, *references: Features, texts: Any = None, scaled: b
                 f"preprocessing = 'standard' is for tables, but features have shape {reference.shape[1:]}: use 'none'"
             )
     together, categorical = np.concatenate(references), list(schema.categorical)
-    others = {*categorical, *schema.texts}
-    numeric = [i for i in range(together.shape[1]) if i not in others]
+    numeric = [i for i in range(together.shape[1]) if i not in {*categorical, *schema.texts}]
     # Strings make all values of an array objects.
     first = [Numbers()] if schema.texts else []
     # A column that has no value stays, as zeros: silos and public set keep the same columns.
-    imputer = SimpleImputer(strategy="mean", keep_empty_features=True)
-    # As people encode by hand for an estimator of their own: two values are one column.
-    values, drop = _categories(together, categorical), None if scaled else "if_binary"
+    imputer = SimpleImputer(strategy="mean" if imputed else "constant", fill_value=np.nan, keep_empty_features=True)
     scale = make_pipeline(*first, imputer, *([StandardScaler()] if scaled else []))
-    encode = make_pipeline(
-        *first,
-        SimpleImputer(strategy="constant", fill_value=_MISSING, keep_empty_features=True),
-        OneHotEncoder(categories=values, drop=drop, handle_unknown="ignore", sparse_output=False),
-    )
-    parts = [("numeric", scale, numeric), ("categorical", encode, categorical)]
+    known = _categories(together, categorical)
+
+    def encode(columns: list[int]) -> Any:
+        values = known if isinstance(known, str) else [known[categorical.index(i)] for i in columns]
+        # As people encode by hand for an estimator of their own: two values are one column.
+        drop = None if scaled else "if_binary"
+        return make_pipeline(
+            *first,
+            SimpleImputer(strategy="constant", fill_value=_MISSING, keep_empty_features=True),
+            OneHotEncoder(categories=values, drop=drop, handle_unknown="ignore", sparse_output=False),
+        )
+
+    parts = [("numeric", scale, numeric), ("categorical", encode(categorical), categorical)]
+    if not scaled:
+        # Parameters of a user's own estimator may have a value for each column.
+        runs = [[*run] for _, run in groupby(sorted([*numeric, *categorical]), key=categorical.__contains__)]
+        parts = [(f"columns{run[0]}", encode(run) if run[0] in categorical else scale, run) for run in runs]
     words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
     table = as_input(together)
     if len(numeric) == table.shape[1]:

@@ -15,6 +15,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 
 from fedct_flwr import learners
 from fedct_flwr.config.learner import AUTO, LearnerSettings
@@ -23,6 +24,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import EMBEDDING, LANGUAGE, LIBRARIES, NAMES, TFIDF, TRANSFORMER, make, package
 from fedct_flwr.learners.preprocessing import Stateless
+from fedct_flwr.learners.trained_model import apply
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
 
@@ -37,6 +39,13 @@ _BY_COLUMN: Final = (
     "monotone_constraints", "interaction_constraints",
 )  # fmt: skip
 """Parameters of scikit-learn's, XGBoost's and CatBoost's estimators that name or number columns."""
+_OF_LIGHTGBM: Final = ("categorical_feature", "categorical_column", "cat_feature", "cat_column")
+"""Its names for the numbers of columns that are categories."""
+_PASSING: Final = (
+    "SearchCV", "CalibratedClassifierCV", "ThresholdClassifierCV", "ThresholdClassifier", "VotingClassifier",
+    "VotingRegressor", "StackingClassifier", "StackingRegressor",
+)  # fmt: skip
+"""Ends of the names of estimators that pass features on to those within as they are."""
 _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -74,10 +83,21 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
     if settings.preprocessing == "none" or references[0].ndim == AXES:
         return preprocessing.Numbers(list(schema.without_texts)) if schema.texts else None
-    # fedct itself trains a network, and scales its numbers.
-    own = settings.by_path and settings.preprocessing == AUTO
-    in_units = own and hasattr(_made(settings, schema) if model is None else model, "get_params")
-    return preprocessing.standard(schema, *references, scaled=not in_units)
+    if settings.by_path and settings.preprocessing == AUTO:
+        model = _made(settings, schema) if model is None else model
+        # fedct itself trains a network, and scales its numbers.
+        if hasattr(model, "get_params"):
+            found = preprocessing.standard(schema, *references, scaled=False, imputed=not takes_missing(model))
+            params = model.get_params(deep=True).items()
+            numbered = [key for key, value in params if key.split("__")[-1] in _OF_LIGHTGBM and _is_by_number(value)]
+            first = references[0][:1]
+            if numbered and apply(found, first).shape[1] != first.shape[1] - len(schema.texts):
+                raise LearnerError(
+                    f"learner {settings.name!r} numbers columns in {numbered[0]!r}, but some category becomes a column "
+                    "for each of its values: set preprocessing to 'none', where it is one column"
+                )
+            return found
+    return preprocessing.standard(schema, *references)
 
 
 def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
@@ -117,6 +137,22 @@ def _made(settings: LearnerSettings, schema: Schema) -> Any:
 def parts_of(model: Any) -> list[Any]:
     """An estimator and all estimators within it."""
     return [model, *(part for part in model.get_params(deep=True).values() if hasattr(part, "get_params"))]
+
+
+def takes_missing(model: Any) -> bool:
+    """Whether an estimator wants empty cells as they are: it fills them itself, or trains and predicts with them."""
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps if hasattr(step, "get_params")]
+        fills = [any(type(part).__module__.startswith("sklearn.impute") for part in parts_of(one)) for one in steps]
+        before = fills.index(True) if True in fills else len(steps)
+        return all(map(takes_missing, steps[:before]))
+    if not type(model).__name__.endswith(_PASSING):
+        try:
+            return bool(get_tags(model).input_tags.allow_nan)
+        except (AttributeError, TypeError, ValueError):  # what estimators without tags raise
+            return False
+    parts = [part for _, part in getattr(model, "estimators", None) or [("", model.estimator)]]
+    return all(takes_missing(part) for part in parts if hasattr(part, "get_params"))
 
 
 def _is_set(value: Any) -> bool:

@@ -19,9 +19,13 @@ from onnx.compose import merge_models
 from skl2onnx import convert_sklearn, update_registered_converter
 from skl2onnx.common.data_types import FloatTensorType
 from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier
 
-from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner
+from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner, last_step
+from fedct_flwr.learners.text import takes_missing
 from fedct_flwr.models.loading import DESCRIPTION, Model, OnnxLearner, blank
 from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.types import ConfigError, Features
@@ -33,6 +37,9 @@ _OPSET: Final = 18
 _ML_OPSET: Final = 3
 _IR: Final = 9
 _PREPARED: Final = "prepared"
+_TREES: Final = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
+_OF_MISSING: Final = ("HistGradientBoostingClassifier", "LGBMClassifier", "XGBClassifier")
+"""Estimators whose converters know missing values."""
 
 
 def to_onnx(model: Model) -> bytes:
@@ -41,6 +48,11 @@ def to_onnx(model: Model) -> bytes:
         raise ConfigError("a model that reads text has no ONNX form, as its tokenizer is no graph: use 'fedct predict'")
     if model.schema.outcome.number:
         raise ConfigError("a model of numbers or times has no ONNX form: use 'fedct predict'")
+    if isinstance(model.learner, SklearnLearner) and not _keeps_missing(*model.learner.parts, blank(model.description)):
+        raise ConfigError(
+            f"no converter makes ONNX of this model, a {_kind(model)}, that answers the same where values are missing: "
+            "use it with 'fedct predict', or train it with preprocessing = 'standard'"
+        )
     try:
         whole = _converted(model)
         entry = whole.metadata_props.add()
@@ -54,6 +66,31 @@ def to_onnx(model: Model) -> bytes:
             "predict'"
         ) from error
     return content
+
+
+def _keeps_missing(transformer: Any, classifier: Any, example: Features) -> bool:
+    """Whether a converter's model answers as ``classifier`` does where values are missing, or never gets these."""
+    gaps = _prepared(transformer, np.full_like(example, np.nan)) if example.ndim == 2 else np.zeros(1)
+    classifier = classifier.estimator_ if isinstance(classifier, Relabeled) else classifier
+    classifier = getattr(classifier, "best_estimator_", classifier)
+    if not np.isnan(gaps).any() or not takes_missing(classifier):
+        return True
+    filled = [step for _, step in getattr(classifier, "steps", ()) if isinstance(step, SimpleImputer)]
+    if filled:
+        return not filled[0].add_indicator
+    return isinstance(last_step(classifier), _TREES) or type(last_step(classifier)).__name__ in _OF_MISSING
+
+
+def _send_missing(graph: "onnx.GraphProto", forest: Any) -> None:
+    """Send missing values down the side of each split that the trees of ``forest`` send them."""
+    trees = [each.tree_ for each in getattr(forest, "estimators_", [forest])]
+    for node in graph.node:
+        known = {attribute.name: attribute for attribute in node.attribute}
+        if "nodes_missing_value_tracks_true" in known:
+            places = zip(known["nodes_treeids"].ints, known["nodes_nodeids"].ints, strict=True)
+            known["nodes_missing_value_tracks_true"].ints[:] = [
+                int(trees[tree].missing_go_to_left[place]) for tree, place in places
+            ]
 
 
 def _kind(model: Model) -> str:
@@ -108,6 +145,8 @@ def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
         options={id(classifier): {"zipmap": False}},
         target_opset={"": _OPSET, "ai.onnx.ml": _ML_OPSET},
     )
+    if isinstance(last_step(classifier), _TREES):
+        _send_missing(core.graph, last_step(classifier))
     if not hasattr(classifier, "predict_proba"):
         del core.graph.output[1:]
     elif numbers is not None and numbers.tolist() != [*range(classes)]:
@@ -191,7 +230,7 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
             continue
         imputer, *last = (step for _, step in fitted.steps)
         values = filled(chosen(name, FEATURES, list(positions)), imputer.statistics_)
-        if name == "numeric":
+        if not hasattr(fitted[-1], "categories_"):
             for scaler in last:
                 centered = node("Sub", [values, constant("mean", scaler.mean_)], "centered")
                 values = node("Div", [centered, constant("scale", scaler.scale_)], "scaled")
@@ -200,11 +239,12 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
         for number, categories in enumerate(last[0].categories_):
             if last[0].drop_idx_ is not None and (dropped := last[0].drop_idx_[number]) is not None:
                 categories = np.delete(categories, dropped)
-            known = constant(f"known_{number}", np.asarray(categories, dtype=np.int64)[None])
+            known = constant(f"{name}_known_{number}", np.asarray(categories, dtype=np.int64)[None])
             # Positions of categories: in the older operator sets of some converters, only whole numbers are compared.
-            value = node("Cast", [chosen(f"value_{number}", values, [number])], f"whole_{number}", to=TensorProto.INT64)
-            same = node("Equal", [value, known], f"is_{number}")
-            parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))
+            value = chosen(f"{name}_value_{number}", values, [number])
+            value = node("Cast", [value], f"{name}_whole_{number}", to=TensorProto.INT64)
+            same = node("Equal", [value, known], f"{name}_is_{number}")
+            parts.append(node("Cast", [same], f"{name}_hot_{number}", to=TensorProto.DOUBLE))
     together = node("Concat", parts, "together", axis=1) if parts else FEATURES
     node("Cast", [together], _PREPARED, to=TensorProto.FLOAT)
     features = helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, columns])

@@ -17,7 +17,7 @@ from fedct_flwr.types import DataError, TrainingError
 NAN = np.nan
 NUMERIC = Schema.numeric(("no", "yes"), ("age", "pressure"))
 MIXED = Schema(("no", "yes"), (Column("pain", ("typical", "none")), Column("age")))
-"""A category before a number: columns come out with numbers first."""
+"""A category before a number: where numbers are scaled, they come out first."""
 
 
 class TestNumericColumns:
@@ -25,9 +25,9 @@ class TestNumericColumns:
         reference = np.float64([[1, 10], [3, 30]])
         assert standard(NUMERIC, reference).transform(reference).tolist() == [[-1, -1], [1, 1]]
 
-    def test_keep_their_units_where_nothing_is_to_be_scaled(self):
+    def test_keep_their_units_and_places_where_nothing_is_to_be_scaled(self):
         kept = standard(MIXED, np.float64([[0, 1], [1, 3], [0, NAN]]), scaled=False)
-        assert kept.transform(np.float64([[1, 140], [0, NAN]])).tolist() == [[140, 1], [2, 0]]
+        assert kept.transform(np.float64([[1, 140], [0, NAN]])).tolist() == [[1, 140], [0, 2]]
 
     def test_take_their_statistics_from_the_reference_alone(self):
         transformer = standard(NUMERIC, np.float64([[1, 10], [3, 30]]))

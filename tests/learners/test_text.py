@@ -8,9 +8,13 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
+from sklearn.decomposition import PCA
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, VotingClassifier
+from sklearn.ensemble import RandomForestClassifier as RandomForest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -21,6 +25,7 @@ from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import HeldLearner
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.text import Reading, misread, reading_of, transformer_for
+from fedct_flwr.learners.trained_model import apply
 from fedct_flwr.models.loading import load_model
 from fedct_flwr.models.model_file import ModelDescription, save_model
 from fedct_flwr.types import DataError, LearnerError
@@ -208,6 +213,48 @@ def test_other_learners_get_the_other_columns(name: str) -> None:
     plain = X[:, [0, 2]].astype(np.float64)
     same, _ = learner_for(LearnerSettings(name=name), "north", numbers, PublicSet(plain[:20]), plain[20:]).parts  # type: ignore[attr-defined]
     np.testing.assert_array_equal(transformer.transform(X), same.transform(plain))
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        (make_pipeline(StandardScaler(), SimpleImputer(add_indicator=True), LogisticRegression()), True),
+        (make_pipeline(FeatureUnion([("a", KNNImputer()), ("b", MissingIndicator())]), LogisticRegression()), True),
+        (GridSearchCV(make_pipeline(SimpleImputer(), LogisticRegression()), {}), True),
+        (VotingClassifier([("a", make_pipeline(SimpleImputer(), LogisticRegression())), ("b", RandomForest())]), True),
+        (make_pipeline(StandardScaler(), HistGradientBoostingClassifier()), True),
+        (CalibratedClassifierCV(RandomForest()), True),
+        (AdaBoostClassifier(RandomForest()), False),
+        (make_pipeline(PCA(), SimpleImputer(), LogisticRegression()), False),
+        (VotingClassifier([("a", LogisticRegression()), ("b", RandomForest())]), False),
+        (make_pipeline(StandardScaler(), LogisticRegression()), False),
+        (Seen(), False),
+    ],
+)
+def test_an_own_estimator_that_fills_or_takes_missing_values_gets_them(model: Any, kept: bool) -> None:
+    held = HeldLearner("own.Model@2", lambda: model, [])
+    schema = Schema(("a", "b"), (Column("age"), Column("sex", ("f", "m")), Column("bp")))
+    X = np.float64([[50, 1, 140], [np.nan, 0, 120], [70, 0, np.nan]])
+    found = apply(transformer_for(LearnerSettings(name=held.name), schema, X), X)
+    # The columns keep their places, so that parameters with a value for each column fit.
+    expected = X if kept else [[50, 1, 140], [60, 0, 120], [70, 0, 130]]
+    np.testing.assert_array_equal(found, expected)
+
+
+class ByNumber(Seen):
+    """Numbers columns as LightGBM does."""
+
+    def __init__(self, categorical_feature: Any = (2,)) -> None:
+        self.categorical_feature = categorical_feature
+
+
+def test_numbers_of_columns_are_refused_where_a_category_becomes_several() -> None:
+    held = HeldLearner("own.Model@3", ByNumber, [])
+    schema = Schema(("a", "b"), (Column("age"), Column("ward", ("u", "v", "w")), Column("bp")))
+    X = np.float64([[50, 1, 140], [60, 0, 120], [70, 2, 150]])
+    with pytest.raises(LearnerError, match=r"'categorical_feature'.*preprocessing to 'none'"):
+        transformer_for(LearnerSettings(name=held.name), schema, X)
+    assert transformer_for(LearnerSettings(name=held.name), schema, X[:2])
 
 
 def test_words_come_from_public_and_own_texts() -> None:

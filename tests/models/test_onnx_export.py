@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import BaggingClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -56,7 +58,13 @@ def test_classifiers(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("classes", [("b", "a", "c"), ("3", "1", "2")])
 @pytest.mark.parametrize(
-    "name", ["sklearn.linear_model.LogisticRegression", "sklearn.ensemble.BaggingClassifier", "lightgbm.LGBMClassifier"]
+    "name",
+    [
+        "sklearn.linear_model.LogisticRegression",
+        "sklearn.ensemble.RandomForestClassifier",
+        "sklearn.ensemble.HistGradientBoostingClassifier",
+        "lightgbm.LGBMClassifier",
+    ],
 )
 def test_an_own_classifier_that_knows_labels_and_not_all_of_them(
     tmp_path: Path, name: str, classes: tuple[str, ...]
@@ -95,6 +103,21 @@ def test_estimators_of_two_classes_with_parts(learner: Any) -> None:
     expected = model.probabilities(X)
     if expected is not None:
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "learner", [BaggingClassifier(), make_pipeline(SimpleImputer(add_indicator=True), LogisticRegression())]
+)
+def test_what_converters_answer_otherwise_where_values_are_missing_is_refused(learner: Any) -> None:
+    X, y = table()
+    for imputed in (True, False):
+        own = SklearnLearner(learner, preprocessing.standard(SCHEMA, X, scaled=False, imputed=imputed)).fit(X, y)
+        model = Model(description("own"), SCHEMA, own)
+        if imputed:
+            assert (run(model, X)[0] == own.predict(X)).all()
+        else:
+            with pytest.raises(ConfigError, match="answers the same where values are missing"):
+                to_onnx(model)
 
 
 def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
