@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from fedct_flwr import datasets
 from fedct_flwr.config.tables import DATA_FILE, PLAIN, FileForm, FolderTables, TableSettings
-from fedct_flwr.datasets.dates import days, marked
+from fedct_flwr.datasets.dates import WAS_DATES, days
 from fedct_flwr.datasets.delimited import KindError, names_in_delimited, read_delimited, read_lines
 from fedct_flwr.datasets.tables import (
     CATEGORY,
@@ -70,7 +70,7 @@ def read_table(
     columns = [_as_settings_say(values, name, as_text, tables, path) for name, values in kept]
     before = table.schema
     fields = [
-        marked(name, values.type) if was_date else _field(before.field(name), values, tables)
+        pa.field(name, values.type, metadata=WAS_DATES) if was_date else _field(before.field(name), values, tables)
         for name, (values, was_date) in zip(names, columns, strict=True)
     ]
     return pa.Table.from_arrays([values for values, _ in columns], schema=pa.schema(fields))

@@ -37,6 +37,7 @@ _BY_COLUMN: Final = (
     "monotone_constraints", "interaction_constraints",
 )  # fmt: skip
 """Parameters of scikit-learn's, XGBoost's and CatBoost's estimators that name or number columns."""
+_VECTORIZERS: Final = (CountVectorizer, HashingVectorizer)
 _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -102,11 +103,11 @@ def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
     model = _made(settings, schema)
     if not hasattr(model, "get_params"):
         return "nothing", model
-    if schema.texts and _is_vectorizer(_first(model)):
+    if schema.texts and isinstance(_first(model), _VECTORIZERS):
         return "texts", model
     parts = parts_of(model)
     mine = plain and (bool(schema.texts) or any(package(type(part).__module__) not in LIBRARIES for part in parts))
-    words = schema.texts and any(map(_is_vectorizer, parts))
+    words = schema.texts and any(isinstance(part, _VECTORIZERS) for part in parts)
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
 
 
@@ -246,7 +247,3 @@ def _first(model: Any) -> Any:
         return _first(model.transformer_list[0][1])
     inner = getattr(model, "estimator", None)
     return _first(inner) if isinstance(inner, BaseEstimator) else model
-
-
-def _is_vectorizer(part: Any) -> bool:
-    return isinstance(part, CountVectorizer | HashingVectorizer)

@@ -227,12 +227,9 @@ class Inspected:
         return Inspected(self.name, self.public, own)
 
     @cached_property
-    def _number_of_tables(self) -> Counter[float]:
+    def tables_with(self) -> Counter[float]:
+        """How many tables hold each number."""
         return Counter(value for cells in self.tables.values() for value in cells.tally[0].tolist())
-
-    def tables_with(self, value: float) -> int:
-        """How many tables hold a number."""
-        return self._number_of_tables[float(value)]
 
     @cached_property
     def _ends_of_others(self) -> dict[SiloName, "Ends"]:
