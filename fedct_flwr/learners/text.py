@@ -58,7 +58,7 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
             f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "
             "data.toml or study.toml as text"
         )
-    reading, model = _reading(settings, schema)
+    reading, model = reading_of(settings, schema)
     if reading == "table":
         return learners.table_for(model, settings.name, _columns_named(model) or (), schema)
     if reading == "texts":
@@ -81,13 +81,8 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     return preprocessing.standard(schema, *references, scaled=not in_units)
 
 
-def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
-    """Form of text for a learner of these settings. Raises LearnerError for one that cannot be made."""
-    return _reading(settings, schema)[0]
-
-
-def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
-    """Form of text for a learner, and the user's own learner, untrained.
+def reading_of(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
+    """Form of text for a learner, and the user's own learner, untrained. Raises LearnerError if it cannot be made.
 
     One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
     holds a vectorizer deeper down, or is one's own code with ``preprocessing = 'none'``. All others take numbers.
@@ -178,7 +173,7 @@ def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Itera
     ``moved`` says which column stands where another one is in the public set.
     """
     dates = [column.name for column in schema.columns if column.held.dtype == "days"]
-    reading, model = _reading(settings, schema) if dates or moved else ("nothing", None)
+    reading, model = reading_of(settings, schema) if dates or moved else ("nothing", None)
     if reading != "table":
         return
     if dates and any(map(_is_own, parts_of(model))):
@@ -199,7 +194,7 @@ def unread(settings: LearnerSettings, schema: Schema) -> str:
     """One sentence on the columns that this learner does not use, as they hold text or none; empty if it uses all."""
     if not schema.texts:
         return ""
-    reading = reading_of(settings, schema)
+    reading, _ = reading_of(settings, schema)
     texts = listed([schema.columns[position].name for position in schema.texts])
     if reading == "nothing":
         return f"learner {settings.name!r} reads no text and does not use {texts}: {_INSTEAD}, or leave the columns out"
