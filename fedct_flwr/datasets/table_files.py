@@ -36,7 +36,6 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 
 ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 """File endings of tables, in small letters."""
-
 _NO_FILE: Final = {
     errno.ENOENT: "there is no such file",
     errno.EACCES: "this user may not enter its folder, so change the folder's permissions",

@@ -29,7 +29,6 @@ from fedct_flwr.types import Features, LearnerError
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
 """A learner's form of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
 all columns by their names; or nothing or TF-IDF, whichever suits the records."""
-
 _READINGS: Final[dict[str, Reading]] = {TFIDF: "tf-idf", EMBEDDING: "sentences", TRANSFORMER: "tokens"}
 _PROBED: Final[dict[str, Any]] = {"num_classes": 2, "num_features": 1, "num_channels": 3}
 _BY_COLUMN: Final = (

@@ -94,7 +94,6 @@ FEWEST: Final = 20
 """Least number of cells with a value for a finding."""
 TESTED: Final = ".test"
 """End of a test table's name."""
-
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
