@@ -49,11 +49,6 @@ def is_dated(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
-def marked(name: str, kind: pa.DataType) -> pa.Field:
-    """The field of a column that ``days`` has made of dates."""
-    return pa.field(name, kind, metadata=WAS_DATES)
-
-
 def dated(table: pa.Table) -> frozenset[str]:
     """Names of the columns whose numbers are dates of a form that the settings name."""
     return frozenset(field.name for field in table.schema if field.metadata == WAS_DATES)

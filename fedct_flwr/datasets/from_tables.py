@@ -340,7 +340,6 @@ def _groups(
 
 FOLDER: Final = "FEDCT_TABLES_FOLDER"
 """Environment variable: a folder in which ``Tables.write`` has left tables for other processes."""
-
 _PUBLIC: Final = "public.parquet"
 _TESTS: Final = "tests"
 

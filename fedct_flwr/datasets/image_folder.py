@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
 T = TypeVar("T")
-
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 _FORMATS: Final = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "GIF", "WEBP")
 """Formats that are read, whatever a file's name. Pillow knows more: for PostScript it starts another program, and a

@@ -28,7 +28,6 @@ LOADERS: Final[dict[str, Callable[[RunConfig], "FederatedDataset"]]] = {
     **{name: _function("datasets.partition", name.replace("-", "_")) for name in _NAMED},
     "files": _function("datasets.files", "load"),
 }
-
 _PARTITIONED: Final = uses("num-silos", "private-size", "public-size", "partition") | uses(
     "dirichlet-concentration",
     needs=Needs("partition = 'dirichlet' or 'dirichlet-by-silo'", lambda config: config.partition != "iid"),
@@ -37,7 +36,6 @@ _TABLES: Final = (
     "data-dir", "label-column", "text-columns", "group-column", "outcome", "event-column", "horizons", "accept",
     "inspect", "test-fraction",
 )  # fmt: skip
-
 _OWN: Final[dict[str, Uses]] = {
     # Hospitals, or the authors of the files, have split the records already.
     "heart-disease": uses("public-fraction", "test-fraction"),
@@ -50,7 +48,6 @@ SETTINGS: Final[dict[str, Uses]] = {
     STUDY: uses("data-dir"),
 }
 """The settings of each data set. One that is not here may use all of them."""
-
 OF_PUBLIC: Final[dict[str, Uses]] = {
     "given": {},
     "drawn": uses("draw-epsilon", "draw-dictionary", "draw-rows")

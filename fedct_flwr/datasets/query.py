@@ -54,7 +54,6 @@ _QUOTED: Final = re.compile(r"""["'`](.*?)["'`]""")
 _TOO_MUCH: Final = re.compile("out of memory|too big|could not allocate|failed to allocate", re.IGNORECASE)
 _TOO_LARGE: Final = "needs too much memory: narrow it, to fewer records or shorter texts"
 _STATE: Final = re.compile(r"SQLSTATE: (\w{5})")
-
 Tables = Generator[pa.Table, None, None]
 Stops = list[Callable[[], None]]
 """Functions that end a running statement, called by another thread."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from fedct_flwr import datasets
 from fedct_flwr.config.tables import DATA_FILE, PLAIN, FileForm, FolderTables, TableSettings
-from fedct_flwr.datasets.dates import days, marked
+from fedct_flwr.datasets.dates import WAS_DATES, days
 from fedct_flwr.datasets.delimited import KindError, names_in_delimited, read_delimited, read_lines
 from fedct_flwr.datasets.tables import (
     CATEGORY,
@@ -36,7 +36,6 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 
 ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 """File endings of tables, in small letters."""
-
 _NO_FILE: Final = {
     errno.ENOENT: "there is no such file",
     errno.EACCES: "this user may not enter its folder, so change the folder's permissions",
@@ -70,7 +69,7 @@ def read_table(
     columns = [_as_settings_say(values, name, as_text, tables, path) for name, values in kept]
     before = table.schema
     fields = [
-        marked(name, values.type) if was_date else _field(before.field(name), values, tables)
+        pa.field(name, values.type, metadata=WAS_DATES) if was_date else _field(before.field(name), values, tables)
         for name, (values, was_date) in zip(names, columns, strict=True)
     ]
     return pa.Table.from_arrays([values for values, _ in columns], schema=pa.schema(fields))

@@ -23,7 +23,6 @@ from fedct_flwr.types import LABEL_DTYPE, DataError, Features, HardLabels, Value
 
 _UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__|\.\.\.\d+")
 """Names that pandas, pyarrow and R's readr give to a column without one."""
-
 _OPTIONAL: Final = " (a study may allow it, by may-be-missing under [columns] in study.toml)"
 
 

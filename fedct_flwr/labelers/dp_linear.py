@@ -24,10 +24,8 @@ from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Groups, HardLabel
 
 RESIDUAL: Final = 1 << 20
 """A probability of one, on the grid."""
-
 SENSITIVITY: Final = math.nextafter(math.sqrt(2), 2) * NORM * RESIDUAL
 """No record's gradient is longer, on the grid."""
-
 WEIGHT_GRID: Final = 1 << 16
 _MAX_WEIGHT: Final = 1 << 15
 _LOGIT: Final = NORM * WEIGHT_GRID

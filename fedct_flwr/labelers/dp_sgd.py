@@ -53,7 +53,6 @@ _OWN_RECORD: Final = (
 _SLACK: Final = 1e-4
 """Norms are computed in float32, to some 1e-6 of themselves: what is clipped to is so much less than the norm."""
 _TINY: Final = 1e-6
-
 _STEPS: Final = 30
 _RATE: Final = 1500.0
 """Of the first step, times the square of the number of steps, for a clipping norm of 1."""

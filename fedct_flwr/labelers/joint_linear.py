@@ -29,7 +29,6 @@ from fedct_flwr.wire.content import Joint
 
 BITS: Final = 64
 """Sums are modulo 2^64."""
-
 _MOST_RECORDS: Final = 1 << 21
 """Of all silos: each number of a record is at most 2^40, so their sum and its noise stay within 63 bits."""
 _STEPS: Final = 15

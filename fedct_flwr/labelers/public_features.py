@@ -29,9 +29,7 @@ from fedct_flwr.types import DataError, Features
 
 NORM: Final = 1 << 20
 """No feature vector is longer, in units of the grid."""
-
 Kind = Literal["kernel", "linear"]
-
 _BIAS: Final = NORM // 4
 _REST: Final = np.sqrt(float(NORM) ** 2 - float(_BIAS) ** 2) * (1 - 2.0**-30)  # its roundings stay within NORM
 _COLUMN: Final = 1 << 12

@@ -268,7 +268,7 @@ def transfer_for(
     noisy, units = privacy.enabled, len(private) if num_units is None else num_units
     # Records and pseudo-labels are never learned together here, so a learner without weights will do.
     own = learner.of_parts
-    if schema.texts and (reading_of(learner, schema) not in ("nothing", "choice") or not schema.without_texts):
+    if schema.texts and (reading_of(learner, schema)[0] not in ("nothing", "choice") or not schema.without_texts):
         raise LearnerError(
             f"learner {learner.name!r} reads text, and students and their teachers learn from numbers alone: choose "
             "another learner, or another algorithm, such as 'fedct'"

@@ -40,7 +40,6 @@ _MOST_CLASSES: Final = 10
 """Likewise, as they are trees for each class, however few its records are."""
 _TREES: Final = 50
 """Of forests that are compared."""
-
 BOOSTED: Final = "hist-gradient-boosting"
 _LINEAR: Final = "ridge"
 

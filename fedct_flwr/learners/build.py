@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 AUGMENT: Final = "augment"
 """A parameter of all networks: how images are changed at random while they train, see ``learners.networks``."""
-
 _UNTRAINED: Final[WeakKeyDictionary[FederatedDataset, dict[tuple["RunConfig", int], SklearnLearner]]] = (
     WeakKeyDictionary()
 )

@@ -170,7 +170,6 @@ PATCHES: Final = "patches"
 PIXELS: Final = "pixels"
 TABLE: Final = "the other columns"
 WORDS: Final = "all columns"
-
 _OF_IMAGES: Final = (
     # Features are many and correlated: stronger than the default, which is best at no size of silo.
     Candidate("logistic-regression", strength=0.1, view=PATCHES),

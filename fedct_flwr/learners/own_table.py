@@ -5,7 +5,7 @@ Everything that names columns, chooses them by dtype, or compares their values t
 
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -36,21 +36,21 @@ def table_for(model: Any, learner: str, named: Iterable[str], schema: Schema) ->
     kinds = [kind for reader in _readers(model) for kind in type(reader).__mro__]
     boosted = any(kind.__name__ in _BOOSTED or package(kind.__module__) in LIBRARIES[1:] for kind in kinds)
     forms = [
-        Form(column.held.dtype if column.held.dtype in ("int64", "bool") else "")
+        [column.held.dtype if column.held.dtype in ("int64", "bool") else "", [], []]
         if not column.categories or column.name in numbers
         else _form(column, "category" if boosted else "str")
         for column in schema.columns
     ]
-    return Table(names, list(schema.texts), [[form.dtype, [*form.known], [*form.order]] for form in forms])
+    return Table(names, list(schema.texts), forms)
 
 
-def _form(column: Column, text: str) -> "Form":
-    """The form of a category: its table's own, or ``text``."""
+def _form(column: Column, text: str) -> list[Any]:
+    """The form of a category, see ``Table``: its table's own, or ``text``."""
     known, held = list(column.categories or ()), column.held
     if held.dtype != "category" or not {*known} <= {*held.names}:
-        return Form(text, known, known)
+        return [text, known, [*known]]
     values = dict(zip(held.names, held.values, strict=True))
-    return Form("ordered" if held.ordered else "category", [values[name] for name in known], list(held.values))
+    return ["ordered" if held.ordered else "category", [values[name] for name in known], list(held.values)]
 
 
 def _takes_numbers(part: Any) -> bool:
@@ -95,22 +95,12 @@ def _chosen(columns: Any, names: list[str]) -> list[str]:
         return []
 
 
-class Form(NamedTuple):
-    """The form of a column for a user's own code.
-
-    ``dtype`` is ``int64`` or ``bool``, ``str``, ``category`` or ``ordered``; empty for floats. ``known`` are the values
-    by their positions in the study's categories, and ``order`` all those of a category.
-    """
-
-    dtype: str = ""
-    known: Sequence[Any] = ()
-    order: Sequence[Any] = ()
-
-
 class Table(Stateless):
     """All columns by their names and in their order, as a pandas DataFrame.
 
-    Strings where there is text, and elsewhere what ``forms``, a ``Form`` of each column, says.
+    Strings where there is text, and elsewhere what ``forms`` says of each column: ``int64`` or ``bool``, ``str``,
+    ``category`` or ``ordered``, or nothing for floats; its values by their positions in the study's categories; and all
+    those of a category in their order.
     """
 
     def __init__(self, names: list[str], texts: list[int], forms: list[list[Any]]) -> None:

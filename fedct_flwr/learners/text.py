@@ -31,7 +31,6 @@ from fedct_flwr.types import Features, LearnerError
 Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
 """A learner's form of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
 all columns by their names; or nothing or TF-IDF, whichever suits the records."""
-
 _READINGS: Final[dict[str, Reading]] = {TFIDF: "tf-idf", EMBEDDING: "sentences", TRANSFORMER: "tokens"}
 _PROBED: Final[dict[str, Any]] = {"num_classes": 2, "num_features": 1, "num_channels": 3}
 _BY_COLUMN: Final = (
@@ -46,6 +45,7 @@ _PASSING: Final = (
     "VotingRegressor", "StackingClassifier", "StackingRegressor",
 )  # fmt: skip
 """Ends of the names of estimators that pass features on to those within as they are."""
+_VECTORIZERS: Final = (CountVectorizer, HashingVectorizer)
 _NO_COLUMNS: Final = ("from_dtype", "pairwise", "no_interactions")
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -66,7 +66,7 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
             f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "
             "data.toml or study.toml as text"
         )
-    reading, model = _reading(settings, schema)
+    reading, model = reading_of(settings, schema)
     if reading == "table":
         return learners.table_for(model, settings.name, _columns_named(model) or (), schema)
     if reading == "texts":
@@ -100,13 +100,8 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
     return preprocessing.standard(schema, *references)
 
 
-def reading_of(settings: LearnerSettings, schema: Schema) -> Reading:
-    """Form of text for a learner of these settings. Raises LearnerError for one that cannot be made."""
-    return _reading(settings, schema)[0]
-
-
-def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
-    """Form of text for a learner, and the user's own learner, untrained.
+def reading_of(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
+    """Form of text for a learner, and the user's own learner, untrained. Raises LearnerError if it cannot be made.
 
     One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
     holds a vectorizer deeper down, or is one's own code with ``preprocessing = 'none'``. All others take numbers.
@@ -122,11 +117,11 @@ def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
     model = _made(settings, schema)
     if not hasattr(model, "get_params"):
         return "nothing", model
-    if schema.texts and _is_vectorizer(_first(model)):
+    if schema.texts and isinstance(_first(model), _VECTORIZERS):
         return "texts", model
     parts = parts_of(model)
     mine = plain and (bool(schema.texts) or any(package(type(part).__module__) not in LIBRARIES for part in parts))
-    words = schema.texts and any(map(_is_vectorizer, parts))
+    words = schema.texts and any(isinstance(part, _VECTORIZERS) for part in parts)
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
 
 
@@ -213,7 +208,7 @@ def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Itera
     ``moved`` says which column stands where another one is in the public set.
     """
     dates = [column.name for column in schema.columns if column.held.dtype == "days"]
-    reading, model = _reading(settings, schema) if dates or moved else ("nothing", None)
+    reading, model = reading_of(settings, schema) if dates or moved else ("nothing", None)
     if reading != "table":
         return
     if dates and any(map(_is_own, parts_of(model))):
@@ -234,7 +229,7 @@ def unread(settings: LearnerSettings, schema: Schema) -> str:
     """One sentence on the columns that this learner does not use, as they hold text or none; empty if it uses all."""
     if not schema.texts:
         return ""
-    reading = reading_of(settings, schema)
+    reading, _ = reading_of(settings, schema)
     texts = listed([schema.columns[position].name for position in schema.texts])
     if reading == "nothing":
         return f"learner {settings.name!r} reads no text and does not use {texts}: {_INSTEAD}, or leave the columns out"
@@ -282,7 +277,3 @@ def _first(model: Any) -> Any:
         return _first(model.transformer_list[0][1])
     inner = getattr(model, "estimator", None)
     return _first(inner) if isinstance(inner, BaseEstimator) else model
-
-
-def _is_vectorizer(part: Any) -> bool:
-    return isinstance(part, CountVectorizer | HashingVectorizer)

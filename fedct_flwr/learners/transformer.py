@@ -143,7 +143,6 @@ _KEPT: Final = 50_000
 """Texts whose embeddings stay in memory: 300 MB of four layers of a small encoder."""
 _DECIMALS: Final = 4
 """Digits kept, so that the texts of a batch do not change each other's embeddings."""
-
 _known: dict[tuple[str, int, int, bytes], NDArray[np.float32]] = {}
 """Embeddings by encoder, tokens that are read, layers, and the SHA-256 of the text, which is not kept."""
 _ONE_AT_A_TIME: Final = threading.RLock()

@@ -39,7 +39,6 @@ METRICS: Final = {
     "concordance": "concordance",
 }
 """Titles of all metrics, in the order of tables."""
-
 _FEW_OF_CLASS: Final = 10
 """Examples of a class below which DeLong's interval holds too seldom: 68-98% for two to nine of five distributions
 against 30 or 400. Newcombe's (79-100%) depends on the distribution; both together hold in 86-100%.

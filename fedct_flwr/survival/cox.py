@@ -18,7 +18,6 @@ _STEPS: Final = 50
 _ENOUGH: Final = 1e-9
 _LARGEST: Final = 30.0
 """Bound of a linear predictor, so that no exponential overflows."""
-
 _Floats: TypeAlias = NDArray[np.float64]
 
 

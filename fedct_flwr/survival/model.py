@@ -36,7 +36,6 @@ _OF_SLOPE: Final = 0.01
 _EVENTS_PER_COLUMN: Final = 2.0
 """Events for each column from which on a silo uses all grades."""
 _FEWEST: Final = 2
-
 _Floats: TypeAlias = NDArray[np.float64]
 
 

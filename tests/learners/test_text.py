@@ -101,7 +101,7 @@ def made(name: str, schema: Schema = SCHEMA, **settings: Any) -> SklearnLearner:
     ],
 )
 def test_what_a_learner_takes_of_text(name: str, preprocessing: Any, reading: Reading) -> None:
-    assert reading_of(LearnerSettings(name=name, preprocessing=preprocessing), SCHEMA) == reading
+    assert reading_of(LearnerSettings(name=name, preprocessing=preprocessing), SCHEMA)[0] == reading
 
 
 @pytest.mark.parametrize(

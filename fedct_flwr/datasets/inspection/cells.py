@@ -94,7 +94,6 @@ FEWEST: Final = 20
 """Least number of cells with a value for a finding."""
 TESTED: Final = ".test"
 """End of a test table's name."""
-
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -227,12 +226,9 @@ class Inspected:
         return Inspected(self.name, self.public, own)
 
     @cached_property
-    def _number_of_tables(self) -> Counter[float]:
+    def tables_with(self) -> Counter[float]:
+        """How many tables hold each number."""
         return Counter(value for cells in self.tables.values() for value in cells.tally[0].tolist())
-
-    def tables_with(self, value: float) -> int:
-        """How many tables hold a number."""
-        return self._number_of_tables[float(value)]
 
     @cached_property
     def _ends_of_others(self) -> dict[SiloName, "Ends"]:

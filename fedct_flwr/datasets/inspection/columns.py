@@ -278,7 +278,7 @@ def _sentinels(column: Inspected, silo: SiloName) -> list[float]:
         for few in range(most, 0, -1):
             stands_out = _stand_out(ordered[-few:], often[-few:], ordered[:-few], often[:-few], alone=positive)
             # One cell alone may be a slip of the pen: it counts where other tables hold the same code.
-            if stands_out and (often[-few:].sum() > 1 or column.tables_with(sign * ordered[-1]) > 1):
+            if stands_out and (often[-few:].sum() > 1 or column.tables_with[float(sign * ordered[-1])] > 1):
                 found += (sign * ordered[-few:]).tolist()
                 break
     return sorted(found)

@@ -37,7 +37,6 @@ _FEWEST: Final = 5
 """Equal records that are worth a finding."""
 _MOST_PAIRS: Final = 20_000_000
 """Pairs of tables that share a record: 300 MB. Only thousands of tables with few, coarse columns have more."""
-
 _Keys = NDArray[np.int64]
 _Pair = tuple[SiloName, SiloName]
 

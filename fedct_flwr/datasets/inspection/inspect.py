@@ -31,7 +31,6 @@ from fedct_flwr.text.spelling import folded, spelled_alike
 from fedct_flwr.types import SiloName
 
 Counts = Mapping[SiloName, Mapping[str, int]]  # By silo, how many records have each class.
-
 _NUMBER: Final = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 _FEW: Final = 5
 """Records of a silo or a class below which that is said."""
