@@ -16,10 +16,11 @@ from fedct_flwr.datasets.inspection import Finding, Redaction, Severity, refuse,
 from fedct_flwr.datasets.inspection.cells import FEWEST, CellKind, Cells, Inspected
 from fedct_flwr.datasets.inspection.columns import empty, of_silo, suspicious
 from fedct_flwr.datasets.inspection.table_one import row_of, said_of
+from fedct_flwr.datasets.packed_tables import other_sheets
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import as_names, encode, is_number
-from fedct_flwr.text.printable import count, quoted
+from fedct_flwr.text.printable import count, listed, quoted
 from fedct_flwr.text.spelling import without_accents
 from fedct_flwr.types import DataError, Features, SiloName
 
@@ -76,6 +77,10 @@ def read_unlabeled(
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
     found = inspect_new(table, columns, [*form.accept, *accept], learned, form.place)
+    if others := other_sheets(path, form):
+        unread = f"only the first sheet of {quoted(path.name)} is read, and not {listed(others)}"
+        remedy = f"write sheet = '...' in {DATA_FILE} next to it to read another"
+        found = [Finding("unreadable", Severity.SAID, unread, remedy), *found]
     refuse(found, {_NEW: path})
     X = encode_new(table, columns, path)
     names = [str(number) for number in range(1, table.num_rows + 1)]

@@ -13,7 +13,9 @@ from openpyxl.xml.constants import SHARED_STRINGS, SHEET_MAIN_NS
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.federated import column_of_groups
+from fedct_flwr.datasets.new_records import read_unlabeled
 from fedct_flwr.datasets.packed_tables import other_sheets
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import column_names, read_table
 from fedct_flwr.types import ConfigError, DataError
 from tests.sentences import sentence
@@ -121,6 +123,8 @@ def test_the_first_sheet_with_contents_is_read_and_the_others_are_named(path: Pa
     write(path, [], [["a"], [1]], [["b"], [2]], [])
     assert read(path) == {"a": [1]}
     assert other_sheets(path, TableSettings()) == ["S3"]
+    records = read_unlabeled(Schema.numeric(("no", "yes"), ("a",)), path)
+    assert "only the first sheet of 'dortmund.xlsx' is read, and not 'S3'" in records.findings[0].sentence
 
 
 ROWS = [["age", "ward"], [61, "a"], [52, "b"], [43, "c"], [None, None], ["source: ward book"]]
