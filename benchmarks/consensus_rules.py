@@ -30,7 +30,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.answers import cotrain
+from fedct_flwr.silo.personal import cotrain
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, SiloName
 from fedct_flwr.wire.content import Query
 

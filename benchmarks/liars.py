@@ -30,7 +30,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.secure_sum import votes as sums
 from fedct_flwr.silo import round as one_round
-from fedct_flwr.silo.opening import open_silo_context
+from fedct_flwr.silo.round import open_silo_context
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app

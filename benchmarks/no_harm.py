@@ -31,7 +31,7 @@ from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.scoring.intervals import CHANCE, verdict
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.answers import cotrain
+from fedct_flwr.silo.personal import cotrain
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
 from fedct_flwr.wire.content import Query
 

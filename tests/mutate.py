@@ -48,7 +48,7 @@ FAULTS = [
     Fault("hospital/approval.py", "in (Event.APPROVED, Event.REVOKED)]", "is Event.APPROVED]"),
     # What is used is what was approved: one reading, and contents are compared.
     Fault(
-        "silo/opening.py",
+        "silo/round.py",
         "return _OWN.get() or silo.read_once(",
         "return silo.read_once(",
         "attacks/test_swapped_files.py",
@@ -181,7 +181,7 @@ FAULTS = [
     Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
     # Training on a table, and with networks.
     Fault("learners/sklearn.py", "self.labels[y], **fit_params", "y, **fit_params", "learners interop/test_classes.py"),
-    Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
+    Fault("silo/learning.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.
     Fault("datasets/delimited.py", "decimal_point=tables.decimal,", ""),

@@ -71,7 +71,7 @@ class LabelSharing(VoteSharing):
         # Line 1: no example has a label yet.
         labels, state = begun.targets, begun.state
         for t in range(begun.round + 1, last + 1):
-            # Lines 12 and 6, 7: send L, so that P = (U, L). Lines 3 to 5, at each silo (silo/answers.py): train on D_i
+            # Lines 12 and 6, 7: send L, so that P = (U, L). Lines 3 to 5, at each silo (silo/personal.py): train on D_i
             # and P, label U. Line 10: receive L_1, ..., L_m.
             heard = silos.train_and_label(t, labels, state)
             # Line 11: L is the consensus of L_1, ..., L_m.

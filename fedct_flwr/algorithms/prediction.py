@@ -55,11 +55,11 @@ class ProbabilitySharing(LabelSharing):
         The paper's agents send their predictions to each other, and each weighs them itself. ``state`` has the last
         predictions and the trust among silos: each silo's targets follow from it (``Consensus.targets``). Silos do not
         learn the ``labels``, which only say what the consensus stands for. Distributed distillation and FedMD share the
-        loop; a FedMD silo learns the targets first and its records afterwards (``silo/answers.py``).
+        loop; a FedMD silo learns the targets first and its records afterwards (``silo/personal.py``).
         """
         labels, state = begun.targets, begun.state
         for t in range(begun.round + 1, last + 1):
-            # At each silo (silo/answers.py): train on its records, and on its targets with the weight lambda, equation
+            # At each silo (silo/personal.py): train on its records, and on its targets with the weight lambda, equation
             # (3), or in round 1 on its records alone; predict the public set.
             heard = silos.train_and_label(t, labels, state)
             # Trust of each silo in each other, equation (6); targets of silo i are row i of trust @ predictions, (1).

@@ -28,8 +28,7 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo.context import SiloContext, release_by
-from fedct_flwr.silo.site import FolderState, Site
+from fedct_flwr.silo.site import FolderState, SiloContext, Site, release_by
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from fedct_flwr.learners.safeguard import LITTLE, Lesson, NetworkSafeguard, Safe
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.soft import soft_labels, train_on_values, train_soft
 from fedct_flwr.scoring.recalibration import Recalibration
-from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.silo.numbers import with_numbers
+from fedct_flwr.silo.learning import with_numbers
+from fedct_flwr.silo.personal import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes
 from fedct_flwr.wire.content import Instruction, Query, Soft, SoftTargets
 from fedct_flwr.wire.numbers import VALUES
