@@ -21,7 +21,7 @@ from benchmarks.language import SENTIMENT, minilm
 from benchmarks.methods import PAPERS_NETWORK, one_thread_per_silo
 from benchmarks.report import Runs
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, Seen, seen_in_model
 from fedct_flwr.audit.audit import About, Audit, Candidates, How, Members, attack, play, with_members
 from fedct_flwr.config.run import RunConfig

@@ -19,7 +19,7 @@ from benchmarks.methods import SETTINGS
 from benchmarks.prediction_consensus import consensus
 from benchmarks.variants import shifted
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.consensus.trust import dynamic, naive, similarity_of_values, targets_of
+from fedct_flwr.consensus.prediction import dynamic, naive, similarity_of_values, targets_of
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Schema

@@ -167,7 +167,7 @@ FAULTS = [
     Fault("consensus/dawid_skene.py", "_decided(found.posterior / found.priors", "_decided(found.posterior"),
     Fault("consensus/counting.py", "np.maximum(voters, 1) < quorum", "np.maximum(voters, 1) <= quorum"),
     Fault("consensus/counting.py", "labels[tied] = np.where(stays, now, drawn)", "labels[tied] = drawn"),
-    Fault("consensus/trust.py", "np.divide(p, one_and_entropy, out=work)", "np.copyto(work, p)"),
+    Fault("consensus/prediction.py", "np.divide(p, one_and_entropy, out=work)", "np.copyto(work, p)"),
     # The guard judges by records that a model has not seen.
     Fault("learners/safeguard.py", ">= -evidence.error - self.margin", ">= -9 * evidence.error - self.margin"),
     Fault(
@@ -188,8 +188,13 @@ FAULTS = [
     Fault("datasets/delimited.py", ", *tables.missing]", "]", "datasets"),
     # A query: what an error may quote, and what it may read.
     Fault("coordinator/questions.py", "self._roster.claim(node, silo)", "pass", "coordinator"),
-    Fault("coordinator/joint.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),
-    Fault("coordinator/joint.py", "if self._lost_in_a_row == _LOST_IN_A_ROW:", "if False:", "federation/test_joint.py"),
+    Fault("coordinator/noisy_sums.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),
+    Fault(
+        "coordinator/noisy_sums.py",
+        "if self._lost_in_a_row == _LOST_IN_A_ROW:",
+        "if False:",
+        "federation/test_joint.py",
+    ),
     Fault("datasets/query.py", "return name in known or", "return True or"),
     Fault("datasets/query.py", 'if statements[0].type.name == "SELECT" else ""', ""),
     Fault("datasets/query.py", "+ _MOST_MEMORY", "+ (_MOST_MEMORY << 6)"),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr import coordinator, integrations, labelers, learners, secure_sum
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
@@ -66,7 +66,7 @@ def check_run(
         if dataset is None:
             coordinator.real_terms(subject, config.roster)
             if config.method.trains_together:
-                coordinator.real_plan(subject)
+                _ = subject.approved_joint
         else:
             secure_sum.simulated_terms(config, config.roster or tuple(silos))
     if dataset is None:

@@ -1,25 +1,27 @@
-"""Counts with noise from real silos' records: one secure sum, opened once. ``CountedPatients`` asks how many match.
+"""Counts with noise from real silos' records: one secure sum, opened once.
 
-A silo's part: ``silo/noisy_sum.py``. The noise and its words: ``drawing/counts.py``.
+``CountedPatients`` asks how many match; ``DrawnSet`` draws a public set from the counts of values. A silo's part:
+``silo/noisy_sum.py``. The noise and its words: ``drawing/counts.py``; the examples: ``drawing/marginals.py``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr import coordinator, labelers, silo
+from fedct_flwr import coordinator, drawing, labelers, silo
 from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.drawing.patients import PatientCount
+from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import Checkpoint
+from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.sums import PATIENTS, HistogramCounts
+from fedct_flwr.wire.sums import HISTOGRAMS, PATIENTS, HistogramCounts
 
 if TYPE_CHECKING:
-    # An algorithm as an object waits for neither, nor for the extra privacy.
     from flwr.serverapp import Grid
 
     from fedct_flwr.config.run import RunConfig
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.drawing.counts import CountPlan
     from fedct_flwr.drawing.marginals import DrawingPlan
+    # Needs the extra privacy.
+
 
 _COUNTS = "columns"
 """The opened sum, in a checkpoint."""
@@ -111,3 +115,28 @@ class CountedPatients(Counting):
         facts = {"study": folder.digest.hex(), "where": asked.where, "by": asked.by, "silos": silos}
         facts |= {"epsilon": plan.epsilon, "delta": plan.delta, **plan.facts(question.cells, opened, silos)}
         return {"count": facts}
+
+
+FILE: Final = "public.csv"
+"""The drawn set, in the run's folder."""
+
+
+@dataclass(frozen=True)
+class DrawnSet(Counting):
+    """Counts of real silos' values, and the public set that is drawn from them."""
+
+    name: ClassVar[str] = "draw"
+    title: ClassVar[str] = "Drawn public set"
+    kind: ClassVar[Kind] = HISTOGRAMS
+    instead: ClassVar[str] = "set public to 'drawn', and choose the algorithm that uses the set"
+    also_real: ClassVar[tuple[str, ...]] = ("draw-rows",)
+
+    def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
+        """Open the sum, draw the set, write it, and return what ``result.json`` tells. Raises RunError."""
+        folder, rows = folder_of(study), study.config.draw_rows
+        plan = silo.plan_of(folder)
+        opened, _ = self.opened(study, grid, Histograms(folder.digest, plan.noise.numbers), plan)
+        X, note = drawing.draw(plan, opened, rows, generator(study.config.seed, "drawn set"))
+        write_atomically(study.folder.path / FILE, plan.form.csv(X))
+        facts = {"epsilon": plan.epsilon, "delta": plan.delta, "honest": plan.honest}
+        return {"drawn": {**facts, "rows": rows, "note": note}}

@@ -136,7 +136,7 @@ class FedKT(Summable):
         heard = silos.train_and_label(1, begun.targets, begun.state)
         # Lines 14 to 22: count silos whose s students agree, add noise at L1 (20, 21), take the most frequent class.
         labels, state = heard.decided(rule, begun.targets, begun.state)
-        # Line 23: the final model learns the labels (coordinator/global_model.py).
+        # Line 23: the final model learns the labels (coordinator/label_rounds.py).
         yield silos.note(heard, labels, state)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:

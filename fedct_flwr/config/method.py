@@ -1,6 +1,6 @@
 """An algorithm as a run config holds it: its own settings, and its part in what follows from those of the run.
 
-``config`` names no algorithm. ``algorithms/table.py`` does, each with its class, which is imported on use.
+``config`` names no algorithm. ``algorithms/__init__.py`` does, each with its class, which is imported on use.
 """
 
 from collections import UserDict
@@ -18,7 +18,7 @@ from fedct_flwr.config.settings import Choice, Uses, config_error, kebab, uses, 
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
-_TABLE: Final = "fedct_flwr.algorithms.table"
+_TABLE: Final = "fedct_flwr.algorithms"
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,19 @@ from numpy.typing import NDArray
 from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import tally
-from fedct_flwr.consensus.label_matrix import label_matrix, opposed
-from fedct_flwr.coordinator.facts import Facts, RoundConsensus, empty_table, facts_of
-from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
+from fedct_flwr.consensus.dawid_skene import label_matrix, opposed
+from fedct_flwr.coordinator.questions import (
+    Answer,
+    Asking,
+    Facts,
+    Learning,
+    Questions,
+    RoundConsensus,
+    empty_table,
+    facts_of,
+    no_targets,
+    read_answer,
+)
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.seeding import generator

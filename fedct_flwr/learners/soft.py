@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.consensus.trust import check_probabilities
+from fedct_flwr.consensus.prediction import check_probabilities
 from fedct_flwr.learners.base import (
     Choosing,
     Distillable,

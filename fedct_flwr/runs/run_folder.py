@@ -228,7 +228,7 @@ class RunFolder:
         Payload bytes, without Flower's envelope: ``instruction_bytes`` to each silo, ``bytes_sent`` from all together.
         ``silos`` has for each that counted its ``bytes_sent``, ``seconds`` until its reply, its test ``scores`` and its
         ``quality`` by the votes; ``absent`` says why another did not. Other columns are those of the kind of answer
-        (``coordinator/facts.py``), in counts of public examples, or the ``scores`` of a global model.
+        (``coordinator/questions.py``), in counts of public examples, or the ``scores`` of a global model.
         """
         self._append(_ROUNDS, record)
         for listener in self._listeners:

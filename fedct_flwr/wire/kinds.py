@@ -1,7 +1,8 @@
 """Kinds of a silo's answer: the bytes of each, and what it costs.
 
-How a silo makes an answer stands in ``silo/personal.py``, what the round log says of it in ``coordinator/facts.py``,
-and its words for people in ``report/kind_words.py``. The kind is told by the instruction alone.
+How a silo makes an answer stands in ``silo/personal.py``, what the round log says of it in
+``coordinator/questions.py``, and its words for people in ``report/kind_words.py``. The kind is told by the instruction
+alone.
 """
 
 from abc import ABC, abstractmethod

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.algorithms.checks import OF_SOME
 from fedct_flwr.algorithms.fedct import LabelSharing, Qualified
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Ballot
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts

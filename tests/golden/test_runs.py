@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config.privacy import OF_LABELS, PROTECTIONS
 from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, PATIENTS
 from tests.golden import approvals
