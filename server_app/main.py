@@ -13,8 +13,7 @@ from fedct_flwr import coordinator, datasets, evaluation, integrations, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.flower.grid import PollingGrid
-from fedct_flwr.flower.prompt import PromptGrid
+from fedct_flwr.flower.grid import PollingGrid, PromptGrid
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path

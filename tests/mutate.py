@@ -148,11 +148,11 @@ FAULTS = [
     # What every message is: one encoding, of the same study and public set.
     Fault("wire/codec.py", "if payload != encoded:", "if False:"),
     Fault("wire/codec.py", "!= terms.public_fingerprint:", "is None:"),
-    Fault("wire/packing.py", "if bits[count * width :].any():", "if False:"),
-    Fault("wire/packing.py", "codes.max() >= num_classes + abstentions", "codes.max() > num_classes + abstentions"),
+    Fault("wire/kinds.py", "if bits[count * width :].any():", "if False:"),
+    Fault("wire/kinds.py", "codes.max() >= num_classes + abstentions", "codes.max() > num_classes + abstentions"),
     # Secure sums: masks cancel, too few shares tell nothing, and no step is answered twice with other contents.
     Fault("secure_sum/masks.py", "self._total -= self._mask", "self._total += self._mask", "secure_sum/test_sums.py"),
-    Fault("secure_sum/shares.py", "range(quorum - 1)", "range(max(1, quorum - 2))"),
+    Fault("secure_sum/masks.py", "range(quorum - 1)", "range(max(1, quorum - 2))", "secure_sum/test_shares.py"),
     Fault("secure_sum/silo.py", "if asked != request:", "if False:", "secure_sum"),
     Fault("secure_sum/silo.py", "if current.list_signed not in (None, ask.survivors):", "if False:", "secure_sum"),
     Fault("secure_sum/silo.py", "if ask.shape.subject in self.subjects:", "if False:", "secure_sum"),

@@ -19,8 +19,7 @@ from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, counting, plurality
 from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.kinds import COUNTS, Kind
-from fedct_flwr.wire.packing import can_count
+from fedct_flwr.wire.kinds import COUNTS, Kind, can_count
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.cotraining import CoTraining

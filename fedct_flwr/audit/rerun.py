@@ -26,7 +26,7 @@ from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.silo import Ready
-from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.secure_sum.terms import shape_of_votes
 from fedct_flwr.silo.round import open_silo_context, silo_named
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, RunError, SiloName, Votes

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.config.settings import (
     Address,
     ClassName,
@@ -17,10 +16,9 @@ from fedct_flwr.config.settings import (
     VisibleName,
     VisiblePath,
 )
-from fedct_flwr.config.tables import Side, StudyTables
+from fedct_flwr.config.tables import ColumnForm, Side, StudyTables
 from fedct_flwr.text.printable import suggest
-from fedct_flwr.wire.content import MOST_STEPS, Grid
-from fedct_flwr.wire.packing import MAX_VALUE
+from fedct_flwr.wire.content import MAX_VALUE, MOST_STEPS, Grid
 
 
 class StudySums(Settings):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr import wire
 from fedct_flwr.consensus.dawid_skene import agreed, counts_agreed
-from fedct_flwr.flower.prompt import ErrorCode, seconds_of
+from fedct_flwr.flower.grid import ErrorCode, seconds_of
 from fedct_flwr.seeding import seed_words
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (

@@ -9,7 +9,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config.columns import EPOCH, ColumnForm
+from fedct_flwr.config.tables import EPOCH, ColumnForm
 from fedct_flwr.datasets.condition import Condition, columns_for, position, values_at
 from fedct_flwr.datasets.federated import unit_of_each
 from fedct_flwr.datasets.schema import Column, Schema

@@ -14,12 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum import messages as m
-from fedct_flwr.secure_sum.dealing import seed_check, unwrapped
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.masks import Masked, derive, pair_root
+from fedct_flwr.secure_sum.masks import Masked, derive, pair_root, restore, seed_check, unwrapped
 from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
-from fedct_flwr.secure_sum.shares import SHARE_SIZE, restore
-from fedct_flwr.secure_sum.terms import KEY_SIZE, Shape, SumTerms, listed
+from fedct_flwr.secure_sum.terms import KEY_SIZE, SHARE_SIZE, Fault, Shape, SumRefused, SumTerms, listed
 from fedct_flwr.types import SiloName
 
 Requests: TypeAlias = dict[SiloName, bytes]

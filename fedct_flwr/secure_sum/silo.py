@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.constant_time import bytes_eq
 from numpy.typing import NDArray
 from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 
+from fedct_flwr.consensus.counting import tally, unanimous
 from fedct_flwr.secure_sum import messages as m
-from fedct_flwr.secure_sum.dealing import Seeds, deal, opened_shares, pair_seed, tag
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.masks import Masked, derive, pair_root
+from fedct_flwr.secure_sum.masks import Masked, Seeds, deal, derive, opened_shares, pair_root, pair_seed, tag
 from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
-from fedct_flwr.secure_sum.terms import Shape, SumTerms
-from fedct_flwr.types import FedctError, SiloName
+from fedct_flwr.secure_sum.terms import Fault, Shape, SumRefused, SumTerms
+from fedct_flwr.types import FedctError, SiloName, Votes
+from fedct_flwr.wire.content import Instruction, Terms
 
 if TYPE_CHECKING:
     from fedct_flwr.silo.site import LocalState
@@ -318,3 +318,12 @@ class Ready:
 
     def charge(self, shape: Shape) -> None:
         """Charge nothing: the ledger was charged before the answers were made."""
+
+
+def summand(votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:
+    """The silo's summand, ``(examples * classes,)``. Raises Refused for answers of another kind.
+
+    A 1 for the class of the silo's label, or for the class that all of its students chose.
+    """
+    labels = unanimous(votes, instruction.votes) if instruction.votes else votes
+    return tally([labels], instruction.query.size, terms.num_classes).astype(np.uint64).ravel()

@@ -15,9 +15,8 @@ from google.protobuf.message import DecodeError
 from fedct_flwr import wire
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Refusal, Refused, SiloName, Votes
 from fedct_flwr.wire import content, labels_pb2
-from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Query, Reply, Scores, Terms
-from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_message, read_labels
-from fedct_flwr.wire.packing import MAX_VALUE, packed_size
+from fedct_flwr.wire.content import MAX_VALUE, NO_TERMS, Fit, Instruction, Query, Reply, Scores, Terms
+from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_message, packed_size, read_labels
 
 _MOST_FEATURES: Final = 4096
 _LONGEST_NUMBER: Final = 4

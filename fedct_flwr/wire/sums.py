@@ -12,9 +12,8 @@ import numpy as np
 
 from fedct_flwr.types import HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import Histograms, Instruction, Joint, Query, Soft, Terms
+from fedct_flwr.wire.content import LONGEST_CONDITION, Histograms, Instruction, Joint, Query, Soft, Terms
 from fedct_flwr.wire.kinds import COUNTS, HARD, NOTHING, Cost, Kind
-from fedct_flwr.wire.packing import LONGEST_CONDITION
 
 _MOST_STEPS: Final = 1000
 

@@ -24,11 +24,9 @@ from fedct_flwr.hospital.log_entry import Event, verify_log
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.silo import Ready
-from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.secure_sum.terms import Fault, Shape, SumRefused, shape_of_votes
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
 from fedct_flwr.types import ConfigError, Refusal

@@ -18,8 +18,7 @@ from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.privacy.budget import WHOLE_SILO, PrivacyUnit
 from fedct_flwr.privacy.noise_shares import VoteShares
-from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.secure_sum.terms import Shape, shape_of_votes
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction

@@ -13,7 +13,7 @@ from fedct_flwr.coordinator.questions import Asking, Learning
 from fedct_flwr.coordinator.summing import opened
 from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.report.kind_words import words_of
-from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.secure_sum.terms import shape_of_votes
 from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr.types import MAX_CLASSES, Refusal, Refused
+from fedct_flwr.wire.content import MAX_VALUE
+from fedct_flwr.wire.kinds import MAX_VOTES, can_count, num_ways, pack, pack_counts, packed_size, unpack, unpack_counts
 from fedct_flwr.wire.numbers import (
     UNITS,
     pack_probabilities,
@@ -17,17 +19,6 @@ from fedct_flwr.wire.numbers import (
     quantized,
     unpack_probabilities,
     unpack_values,
-)
-from fedct_flwr.wire.packing import (
-    MAX_VALUE,
-    MAX_VOTES,
-    can_count,
-    num_ways,
-    pack,
-    pack_counts,
-    packed_size,
-    unpack,
-    unpack_counts,
 )
 
 

@@ -13,8 +13,8 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, coordinators_st
 from fedct_flwr.cli.coordinator.run import follow_run, settings_of
 from fedct_flwr.cli.output import Output, check_new
 from fedct_flwr.cli.run_options import Resume, refuse_options
-from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.tables import ColumnForm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets.dictionary import Dictionary
