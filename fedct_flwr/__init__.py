@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
-    from fedct_flwr.version import __version__ as __version__
+
+__version__ = "0.1.0"
 
 __all__ = [
     "IID", "PATE", "ConfigError", "Count", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
@@ -35,7 +36,6 @@ __all__ = [
     "PrivacyWarning", "PrivateFedAvg", "PrivatePATE", "Qualified", "Repeats", "Run", "RunError", "Scaffold",
     "SiloModel", "TrainingError", "count", "read_run", "repeat", "simulate",
 ]  # fmt: skip
-
 
 __getattr__ = importing(__name__)
 
