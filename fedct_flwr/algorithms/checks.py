@@ -139,10 +139,7 @@ def _of_settings(config: RunConfig, algorithm: Algorithm, given: Collection[str]
 
 def _student(config: RunConfig, subject: "Subject") -> "Learner | None":
     """The untrained student, None without one. Raises ConfigError if it cannot be made or saved, DataError."""
-    if not config.student:
-        return None
-
-    return coordinator.make_student(config, subject.schema, subject.public).learner
+    return coordinator.make_student(config, subject.schema, subject.public).learner if config.student else None
 
 
 def _of_learners(

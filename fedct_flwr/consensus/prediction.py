@@ -238,7 +238,7 @@ def consensus_of_values(rule: TrustRule) -> Consensus:
 
     Where all silos count the same, targets are their median, as one silo's values could move a mean anywhere (D. Yin et
     al., "Byzantine-robust distributed learning", ICML 2018, Def. 1). ``rule`` has a
-    measure of values, such as ``trust.similarity_of_values``. Guarantees are the same.
+    measure of values, such as ``similarity_of_values``. Guarantees are the same.
     """
 
     def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
@@ -326,9 +326,7 @@ def _with_rows(state: State, voters: Sequence[SiloName], matrix: NDArray[np.floa
     """
     before = state[_SILOS].tolist()
     silos = sorted({*before, *voters})
-    rows = np.full((len(silos), len(silos)), np.nan)
-    known, now = ([silos.index(silo) for silo in names] for names in (before, voters))
-    rows[np.ix_(known, known)] = state[_ROWS]
+    rows, now = _placed(state[_ROWS], before, silos), [silos.index(silo) for silo in voters]
     earlier = rows[np.ix_(now, now)]
     both = ~np.isnan(earlier)
     sums = earlier.sum(axis=1, where=both)

@@ -281,13 +281,8 @@ class Asking:
         return Soft(targets=SoftTargets(self._query(server_round - 1), targets, self.learning.weight))
 
     def _query(self, server_round: int) -> Query:
-        return query_of(self.seed, server_round, self.query_size)
-
-
-def query_of(seed: int, server_round: int, size: int) -> Query:
-    """The public examples that a run with this seed asks about in a round."""
-    low, high = seed_words(seed, "query", server_round)[:2]
-    return Query(low | high << 32, size)
+        low, high = seed_words(self.seed, "query", server_round)[:2]
+        return Query(low | high << 32, self.query_size)
 
 
 def no_targets(num_public: int) -> HardLabels:
@@ -413,9 +408,7 @@ def facts_of(
 
 def empty_table(kind: Kind, num_public: int) -> Answers:
     """The shared table before the first round, ``(num_public,)``: no label, or NaN for values."""
-    if kind.labels:
-        return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
-    return np.full(num_public, np.nan, dtype=np.float32)
+    return no_targets(num_public) if kind.labels else np.full(num_public, np.nan, dtype=np.float32)
 
 
 def _agreed(kind: Kind, votes: Votes, decided: HardLabels) -> float:

@@ -27,7 +27,7 @@ from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError
 
 if TYPE_CHECKING:
-    from fedct_flwr.silo.personal import Question, SiloTools
+    from fedct_flwr.silo.personal import Question
     from fedct_flwr.wire.kinds import Kind
 
 STORED: Final = np.dtype("<i2")
@@ -250,7 +250,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
     }
 
 
-def safeguard_of(kind: "Kind", tools: "SiloTools") -> Any:
+def safeguard_of(kind: "Kind", tools: Site) -> Any:
     """Safeguard that decides the weight of the targets; None where it is set, or where targets have no weight."""
     if isinstance(tools.learner, Grading):
         return tools.learner

@@ -35,8 +35,8 @@ from fedct_flwr.learners.base import (
 )
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
 from fedct_flwr.learners.safeguard import NetworkSafeguard
-from fedct_flwr.silo.personal import SiloTools, check_learner
-from fedct_flwr.silo.site import set_back
+from fedct_flwr.silo.personal import check_learner
+from fedct_flwr.silo.site import Site, set_back
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
@@ -65,14 +65,14 @@ from fedct_flwr.wire.numbers import PROBABILITIES
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import PublicSet
-    from fedct_flwr.silo.site import SiloContext, Site
+    from fedct_flwr.silo.site import SiloContext
 
 
 _NOTHING: Final = 1.5 / 255
 """Largest difference of an example's shares that carries no information: equal votes for all classes, or none."""
 
 
-def with_shares(tools: SiloTools, instruction: Instruction, targets: SoftTargets) -> HardLabels:
+def with_shares(tools: Site, instruction: Instruction, targets: SoftTargets) -> HardLabels:
     """Learn the shares of the votes, and label: votes ``(query.size,)``."""
     informative = np.ptp(targets.votes, axis=1) > _NOTHING
     weight = tools.settings.full_weight
@@ -117,7 +117,7 @@ def learn_numbers(
     return course.answer(learner, public.X[query.positions(len(public))], num_classes)
 
 
-def with_numbers(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
+def with_numbers(kind: Kind, tools: Site, instruction: Instruction) -> Votes:
     """Learn others' numbers, weighed by own records, and answer ``(query.size, width)``."""
     learning, public = instruction.soft or Soft(), tools.public
     targets = learning.targets
@@ -138,7 +138,7 @@ def with_numbers(kind: Kind, tools: SiloTools, instruction: Instruction) -> Vote
     )
 
 
-def _trusted(kind: Kind, tools: SiloTools, targeted: Features, targets: SoftTargets) -> float:
+def _trusted(kind: Kind, tools: Site, targeted: Features, targets: SoftTargets) -> float:
     """Weight of the targets: the coordinator's, or less where the silo's own records speak for that."""
     safeguard, weight = tools.soft_safeguard, targets.weight
     if safeguard is None or not weight:
@@ -171,7 +171,7 @@ _STEPS: Final = 20
 """Minibatches between two looks at least: after fewer, losses hardly differ."""
 
 
-def warm_up_alone(site: "Site", *, promised: bool) -> int:
+def warm_up_alone(site: Site, *, promised: bool) -> int:
     """Train a site's fresh network on private records alone, before the round that its first answer follows.
 
     With ``auto``, the optimizer then begins again, so silos' networks have taken as many steps and can be stacked.
@@ -215,7 +215,7 @@ def warm_up_alone(site: "Site", *, promised: bool) -> int:
     return at * every
 
 
-def train_alone(site: "Site", rounds: int, *, promised: bool) -> None:
+def train_alone(site: Site, rounds: int, *, promised: bool) -> None:
     """Train a site's fresh network as its silo does while no consensus reaches it: warm-up, then ``rounds``.
 
     ``promised`` is that of ``warm_up_alone``. Raises TrainingError.

@@ -6,7 +6,7 @@ import math
 import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.runs.records import keep_error
 from fedct_flwr.scoring import both_accuracies, r_squared
 from fedct_flwr.silo.judgment import DecisionKey, Judge, Judgment, read_decision, safeguard_of, write_decision
-from fedct_flwr.silo.site import WRITING, SiloContext, set_back
+from fedct_flwr.silo.site import WRITING, SiloContext, Site, set_back
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
@@ -32,13 +32,11 @@ from fedct_flwr.types import (
     Votes,
 )
 from fedct_flwr.wire.codec import decode_instruction
-from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Query, Scores
 from fedct_flwr.wire.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
-    from fedct_flwr.config.learner import LearnerSettings
     from fedct_flwr.datasets.federated import PublicSet
-    from fedct_flwr.learners.safeguard import SoftSafeguard
 
 
 _TRIAL: Final = 50
@@ -74,39 +72,7 @@ class Question(NamedTuple):
         return hashlib.sha256(self.payload).digest()
 
 
-class SiloTools(Protocol):
-    """A silo's tools for answering a question."""
-
-    @property
-    def learner(self) -> Learner:
-        """The personal model."""
-
-    @property
-    def private(self) -> Examples:
-        """The silo's own records."""
-
-    @property
-    def public(self) -> "PublicSet":
-        """Its copy of the public set."""
-
-    @property
-    def safeguard(self) -> Safeguard | None:
-        """Decides the weight of other silos' labels; None where the weight is set."""
-
-    @property
-    def soft_safeguard(self) -> "SoftSafeguard | None":
-        """Decides the weight of others' probabilities or values; None where it is set, or where they have no weight."""
-
-    @property
-    def settings(self) -> "LearnerSettings":
-        """Settings of the personal model's training."""
-
-    @property
-    def terms(self) -> Terms:
-        """The study's terms, agreed before the first message: its public set, and its classes or quantity."""
-
-
-def answer(kind: Kind, tools: SiloTools, instruction: Instruction) -> Votes:
+def answer(kind: Kind, tools: Site, instruction: Instruction) -> Votes:
     """Train the silo's own model for a round, and answer with it.
 
     Raises TrainingError, ConfigError for an answer that students give, Refused (QUERY) where nothing is learned.

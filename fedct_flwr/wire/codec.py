@@ -21,13 +21,6 @@ from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_messag
 _MOST_FEATURES: Final = 4096
 _LONGEST_NUMBER: Final = 4
 """Bytes of a probability or a value, at most."""
-
-
-def joint_size(terms: Terms) -> int:
-    """Bytes of a step, at most."""
-    return 8 * _MOST_FEATURES * terms.num_classes
-
-
 VERSION: Final = 1
 """Version of the messages. Each change of a message's bytes, or of the bytes accepted, raises it. Both
 sides must have the same; what differs is refused with VERSION before anything else is looked at. So four things are the
@@ -72,7 +65,7 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
 
 @lru_cache(maxsize=1)
 def _decoded(payload: bytes, terms: Terms) -> Instruction:
-    learning = max(_LONGEST_NUMBER * terms.num_public * terms.width, joint_size(terms))
+    learning = max(_LONGEST_NUMBER * terms.num_public * terms.width, 8 * _MOST_FEATURES * terms.num_classes)
     targets_size = packed_size(terms.num_public, terms.num_classes, abstentions=True)
     message = _parse(labels_pb2.Instruction, payload, _fixed(terms) + targets_size + learning)
     _check_terms(message.terms, terms)

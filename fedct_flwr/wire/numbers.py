@@ -49,11 +49,6 @@ def quantized(probabilities: SoftVotes) -> NDArray[np.uint8]:
     return whole
 
 
-def probabilities_size(count: int, num_classes: int) -> int:
-    """Bytes of ``count`` packed rows."""
-    return count * (num_classes - 1)
-
-
 def pack_probabilities(probabilities: SoftVotes) -> bytes:
     r"""Pack rows ``(n, classes)`` that sum to 1. Raises Refused (PROBABILITIES), see ``quantized``.
 
@@ -68,7 +63,7 @@ def unpack_probabilities(packed: bytes, count: int, num_classes: int) -> SoftVot
 
     Raises Refused: LENGTH for another number of bytes, PROBABILITIES for a row whose units sum to more than ``UNITS``.
     """
-    if len(packed) != probabilities_size(count, num_classes):
+    if len(packed) != count * (num_classes - 1):
         raise Refused(Refusal.LENGTH)
     codes = np.frombuffer(packed, dtype=np.uint8).reshape(count, num_classes - 1)
     last = UNITS - codes.sum(axis=1, dtype=np.int64)
@@ -78,11 +73,6 @@ def unpack_probabilities(packed: bytes, count: int, num_classes: int) -> SoftVot
 
 
 _WIRE: Final = np.dtype("<f4")
-
-
-def values_size(count: int, grid: Grid | None = None) -> int:
-    """Bytes of ``count`` packed values."""
-    return count * (2 if grid else _WIRE.itemsize)
 
 
 def pack_values(values: SoftVotes, grid: Grid | None = None) -> bytes:
@@ -102,7 +92,7 @@ def pack_values(values: SoftVotes, grid: Grid | None = None) -> bytes:
 
 def unpack_values(packed: bytes, count: int, grid: Grid | None = None) -> SoftVotes:
     """The exact inverse of ``pack_values``, ``(count, 1)``. Raises Refused: LENGTH, VALUES."""
-    if len(packed) != values_size(count, grid):
+    if len(packed) != count * (2 if grid else _WIRE.itemsize):
         raise Refused(Refusal.LENGTH)
     if grid:
         return grid.values(np.frombuffer(packed, dtype="<u2").reshape(count, 1))
