@@ -28,7 +28,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.scoring.intervals import Z
-from fedct_flwr.seeding import generator
+from fedct_flwr.types import generator
 
 _LONG: Final = 1e6
 """Minutes: what is measured must not depend on what else the machine does."""

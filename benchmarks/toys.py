@@ -24,8 +24,7 @@ from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.soft import weighted_values
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples, generator
 
 MEANS: Final = np.array([[-2.0, -2.0], [-2.0, 2.0], [2.0, -2.0], [2.0, 2.0]])
 FLIPPED: Final = 0.1

@@ -15,8 +15,7 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.drawing.patients import PatientCount
 from fedct_flwr.files import write_atomically
 from fedct_flwr.runs.run_folder import Checkpoint
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, RunError, generator
 from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.sums import HISTOGRAMS, PATIENTS, HistogramCounts

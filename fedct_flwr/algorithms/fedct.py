@@ -22,16 +22,7 @@ from fedct_flwr import coordinator
 from fedct_flwr.config.method import OWN, methods
 from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import Uses, either
-from fedct_flwr.consensus.counting import (
-    Ballot,
-    Consensus,
-    Decide,
-    State,
-    certified,
-    counting,
-    plurality,
-    qualified,
-)
+from fedct_flwr.consensus.counting import Ballot, Consensus, Decide, State, certified, counting, plurality, qualified
 from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, SiloCount, VoteSharing
 from fedct_flwr.types import ABSTAIN, FEWEST_SILOS, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
 from fedct_flwr.wire.kinds import HARD, Kind

@@ -198,7 +198,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> Sheet:
         labels=bool(kind and kind.one_label),
         students=config.method.votes,
         lessons=config.method.transfer_settings(1).lessons,
-        probabilities=bool(kind and kind.own_targets),
+        probabilities=bool(kind and kind.for_numbers),
         values=bool(run.outcome.quantity),
         summed=config.method.in_sums,
     )

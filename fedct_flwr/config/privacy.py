@@ -110,11 +110,7 @@ OF_STUDENTS: Final = "fedkt-l2"
 
 PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
     {
-        "none": Protection(
-            leaves="the labels of the model itself, without noise",
-            extra="",
-            reads_votes=True,
-        ),
+        "none": Protection(leaves="the labels of the model itself, without noise", extra="", reads_votes=True),
         "dp-sgd": Protection(
             labeler="fedct_flwr.labelers.dp_sgd:labeler",
             leaves="the labels of a network of their own, in whose training no record's gradient counts for more than "

@@ -85,24 +85,16 @@ def unanimous(matrix: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     return agreed, lowest
 
 
-def no_rows(name: str, *shape: int) -> State:
-    """State before the first round, without silos: each will have an array ``name`` of this shape."""
-    return {_SILOS: np.empty(0, dtype=np.str_), name: np.empty((0, *shape))}
-
-
 def rows_of(state: State, name: str) -> dict[SiloName, NDArray[np.float64]]:
     """Each silo's array ``name``."""
     return dict(zip(state[_SILOS].tolist(), state[name], strict=True)) if state else {}
 
 
-def with_rows(state: State, name: str, silos: Sequence[SiloName], rows: NDArray[np.float64]) -> State:
+def _with_rows(state: State, name: str, silos: Sequence[SiloName], rows: NDArray[np.float64]) -> State:
     """State with new arrays for these silos. Absent silos keep theirs."""
     known = rows_of(state, name) | dict(zip(silos, rows, strict=True))
     names = sorted(known)
-    return {
-        _SILOS: np.array(names, dtype=np.str_),
-        name: np.stack([known[silo] for silo in names]) if names else rows,
-    }
+    return {_SILOS: np.array(names, dtype=np.str_), name: np.stack([known[silo] for silo in names])}
 
 
 def kappas(matrix: LabelMatrix) -> NDArray[np.float64]:
@@ -233,7 +225,6 @@ def estimate(
     begin: NDArray[np.float64] | None = None,
     even: float = _PSEUDO_COUNT,
     shared: float = _SHARED,
-    tolerance: float = _TOLERANCE,
     cap: int = _CAP,
 ) -> Estimated:
     """Dawid and Skene's estimate from the votes of at least one silo.
@@ -241,7 +232,7 @@ def estimate(
     ``begin`` ``(examples, classes)`` is the posterior to begin with, by default the vote shares. ``even`` is added to
     the number of examples of each class, so infinity holds all classes equally probable. ``shared`` examples of each
     class, voted on as all silos do on average, are added to each silo's. Ends when no probability changes by more than
-    ``tolerance``, or after ``cap`` iterations. An abstention tells nothing; an example without votes has the classes'
+    .001, or after ``cap`` iterations. An abstention tells nothing; an example without votes has the classes'
     shares among the others. Memory is that of the votes, of a few tables ``(examples, classes)`` of floats, and of 12
     bytes for each of the votes that are looked at together.
 
@@ -253,12 +244,11 @@ def estimate(
     array([[0.562, 0.437],
            [0.643, 0.357]])
     """
-    silos, examples = matrix.votes.shape
-    classes = matrix.num_classes
     votes = _Votes(matrix)
+    silos, examples, classes = votes.shape
     posterior = begin if begin is not None else _shares(votes)
     iterations, change = 0, np.inf
-    while change > tolerance and iterations < cap:
+    while change > _TOLERANCE and iterations < cap:
         iterations += 1
         counts = posterior.sum(axis=0) + even
         priors = counts / counts.sum() if np.isfinite(even) else np.full(classes, 1 / classes)
@@ -348,9 +338,7 @@ def dawid_skene(num_classes: int) -> Consensus:
     last confusion matrix: ``report`` has its diagonal, the ``recall`` of each class,
     and their mean. Fewer than three silos do not tell how good each is, and change no state.
     """
-
-    def init(silos: Sequence[SiloName]) -> State:
-        return no_rows(_CONFUSION, num_classes, num_classes)
+    nobody = {_SILOS: np.empty(0, dtype=np.str_), _CONFUSION: np.empty((0, num_classes, num_classes))}
 
     def apply(
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
@@ -364,7 +352,7 @@ def dawid_skene(num_classes: int) -> Consensus:
         labels = _decided(found.posterior / found.priors, incumbent)
         agreed, vote = unanimous(matrix)
         labels[agreed] = np.where(vote == num_classes, ABSTAIN, vote.astype(LABEL_DTYPE))[agreed]
-        return labels, with_rows(state, _CONFUSION, matrix.silos, found.confusion) if voting >= _FEWEST else state
+        return labels, _with_rows(state, _CONFUSION, matrix.silos, found.confusion) if voting >= _FEWEST else state
 
     def report(state: State) -> dict[SiloName, dict[str, Any]]:
         recalls = {silo: np.diagonal(confusion) for silo, confusion in rows_of(state, _CONFUSION).items()}
@@ -373,7 +361,7 @@ def dawid_skene(num_classes: int) -> Consensus:
             for silo, recall in recalls.items()
         }
 
-    return Consensus(init, apply, report)
+    return Consensus(lambda silos: nobody, apply, report)
 
 
 def _decided(likelihood: NDArray[np.float64], incumbent: HardLabels) -> HardLabels:

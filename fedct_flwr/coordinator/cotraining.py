@@ -36,9 +36,8 @@ from fedct_flwr.coordinator.questions import (
 )
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes
+from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes, generator
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction, Query, Terms
 from fedct_flwr.wire.messages import to_record
@@ -239,7 +238,7 @@ class CoTraining(Strategy):
         """One instruction for all nodes on the roster that are there now, or for each its own."""
         self._table = arrays_to_targets(arrays)
         # After a resume, nodes have no names yet, and each silo goes on with its own targets.
-        if self.kind.own_targets and self._unintroduced and server_round > 1:
+        if self.kind.for_numbers and self._unintroduced and server_round > 1:
             introduce(grid, self._roster, self._deadline)
         self._unintroduced = False
         self._grid = grid

@@ -22,9 +22,8 @@ from fedct_flwr.learners.catalog import UNSAVED
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.runs.records import GLOBAL_MODEL
 from fedct_flwr.scoring import Predictor, both_accuracies
-from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError, random_state
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig

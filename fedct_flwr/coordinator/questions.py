@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from fedct_flwr import wire
 from fedct_flwr.consensus.dawid_skene import agreed, counts_agreed
 from fedct_flwr.flower.grid import ErrorCode, seconds_of
-from fedct_flwr.seeding import seed_words
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
@@ -33,6 +32,7 @@ from fedct_flwr.types import (
     SiloName,
     SoftVotes,
     Votes,
+    seed_words,
 )
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores, Soft, SoftTargets, Terms
@@ -97,7 +97,7 @@ class Questions:
         if len(present) < self._min_silos:
             logger.warning(
                 "Round %s: %s of %s silos are there: waiting for others until the round's deadline",
-                server_round, len(present), len(self._roster.silos),
+                server_round, len(present), len(self._roster.silos)
             )  # fmt: skip
             present = self._roster.enough(grid, self._min_silos, deadline)
         self._busy = self._still_busy(grid) & frozenset(present)
@@ -121,10 +121,7 @@ class Questions:
         return list(grid.send_and_receive(self._messages, timeout=deadline))
 
     def sort(
-        self,
-        server_round: int,
-        replies: Iterable[Message],
-        read: Callable[[Message], tuple[SiloName, _T | Refusal]],
+        self, server_round: int, replies: Iterable[Message], read: Callable[[Message], tuple[SiloName, _T | Refusal]]
     ) -> tuple[dict[SiloName, tuple[_T, float]], dict[str, str]]:
         """The silos' replies with their seconds, and why the others did not reply; both by name.
 
@@ -260,7 +257,7 @@ class Asking:
         (5,000 of 50,000 examples a round) that is .838 after 1000 steps, where the whole table gave .826.
         """
         fresh = no_targets(self.terms.num_public)
-        if server_round > 1 and not self.kind.own_targets:
+        if server_round > 1 and not self.kind.for_numbers:
             before = self._query(server_round - 1).positions(self.terms.num_public)
             fresh[before] = table[before]
         learning = Soft()
@@ -272,7 +269,7 @@ class Asking:
 
     def own(self, instruction: Instruction, state: "State", silo: SiloName) -> Instruction | None:
         """The same for a silo that has targets of its own in this state of the consensus; None for others."""
-        targets = self.consensus.targets(state, silo) if self.kind.own_targets and self.consensus.targets else None
+        targets = self.consensus.targets(state, silo) if self.kind.for_numbers and self.consensus.targets else None
         if targets is None:
             return None
         return replace(instruction, soft=self._learned(targets, instruction.round))
@@ -340,10 +337,7 @@ def facts_of_labels(
     }
     message = f"{of_round['changed']} labels changed, {of_round['abstained']} abstained"
     message += "" if agreement is None else f", silos agree with the consensus on {agreement:.1%}"
-    younger = {
-        "churn": float(differs[had_one].mean()) if had_one.any() else None,
-        "accuracy_spread": _spread(scores),
-    }
+    younger = {"churn": float(differs[had_one].mean()) if had_one.any() else None, "accuracy_spread": _spread(scores)}
     return Facts(of_round, of_silos, ("changed", "abstained", *agreeing), message, younger)
 
 

@@ -20,12 +20,7 @@ from fedct_flwr.wire.messages import ACTION, from_record, to_record
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import Roster, Study, Subject
-    from fedct_flwr.secure_sum.coordinator import (
-        Exchange,
-        Replies,
-        Requests,
-        SecureSum,
-    )
+    from fedct_flwr.secure_sum.coordinator import Exchange, Replies, Requests, SecureSum
     from fedct_flwr.secure_sum.terms import Shape, SumTerms
     from fedct_flwr.types import VoteCounts
     from fedct_flwr.wire.content import Instruction, Terms

@@ -20,8 +20,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, shuffled
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples, generator
 
 _HEALTH: Final = ("healthy", "diseased")
 # A cholesterol or blood pressure of zero is impossible; the files write it where it was not measured.

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import DataError, Examples, HardLabels
+from fedct_flwr.types import DataError, Examples, HardLabels, generator
 
 _ATTEMPTS: Final = 1000
 

@@ -18,8 +18,7 @@ from sklearn.metrics import pairwise_distances
 from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.types import DataError, Features
+from fedct_flwr.types import DataError, Features, generator, random_state
 
 NORM: Final = 1 << 20
 """No feature vector is longer, in units of the grid."""

@@ -97,11 +97,7 @@ class RunFolder:
 
     @classmethod
     def resume(
-        cls,
-        path: Path,
-        settings: Mapping[str, Any],
-        facts: Mapping[str, Any],
-        may_change: frozenset[str],
+        cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any], may_change: frozenset[str]
     ) -> tuple["RunFolder", Checkpoint]:
         """Continue a run: forgets rounds after its checkpoint.
 

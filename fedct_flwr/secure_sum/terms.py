@@ -13,8 +13,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import FEWEST_SILOS, ConfigError, FedctError, Numbered, Refusal, Refused, SiloName
+from fedct_flwr.types import FEWEST_SILOS, ConfigError, FedctError, Numbered, Refusal, Refused, SiloName, generator
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
 
 if TYPE_CHECKING:

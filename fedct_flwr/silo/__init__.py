@@ -30,13 +30,7 @@ if TYPE_CHECKING:
         own_budget,
         settings_digest,
     )
-    from fedct_flwr.silo.simulated import (
-        add_in_sum,
-        run_folder_of,
-        simulated_context,
-        simulated_silo,
-        simulated_site,
-    )
+    from fedct_flwr.silo.simulated import add_in_sum, run_folder_of, simulated_context, simulated_silo, simulated_site
 
 __all__ = [
     "Answering", "Judgment", "NoiseAdder", "OwnSilo", "Purse", "Release", "account", "account_of", "add_in_sum",

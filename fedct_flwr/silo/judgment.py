@@ -254,7 +254,7 @@ def safeguard_of(kind: "Kind", tools: Site) -> Any:
     """Safeguard that decides the weight of the targets; None where it is set, or where targets have no weight."""
     if isinstance(tools.learner, Grading):
         return tools.learner
-    return tools.soft_safeguard if kind.for_numbers or kind.with_soft else tools.safeguard
+    return tools.soft_safeguard if kind.for_numbers or kind.by_name else tools.safeguard
 
 
 class DecisionKey(NamedTuple):

@@ -85,7 +85,7 @@ def answer(kind: Kind, tools: Site, instruction: Instruction) -> Votes:
         return silo.with_numbers(kind, tools, instruction)
     if kind.added and kind is not wire.GRADIENTS:
         raise Refused(Refusal.QUERY)
-    if kind.with_soft:
+    if kind.by_name:
         if (targets := kind.soft_targets(instruction)) is not None:
             return silo.with_shares(tools, instruction, targets)
         check_learner(kind, tools.learner)

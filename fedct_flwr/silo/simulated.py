@@ -13,10 +13,9 @@ from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.learners.base import MEETING, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder, default_path
-from fedct_flwr.seeding import generator
 from fedct_flwr.silo.round import open_silo_context
 from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, SiloContext, Site, release_by
-from fedct_flwr.types import ConfigError, Refused
+from fedct_flwr.types import ConfigError, Refused, generator
 from fedct_flwr.wire.messages import from_record, to_record
 
 if TYPE_CHECKING:

@@ -29,10 +29,7 @@ _LONGEST_OF_ANOTHER: Final = 1 << 24
 """Bytes of a message that is looked into only to tell whether it is of another version."""
 MAX_NAME_BYTES: Final = 256
 
-_SCORES: Final[dict[type[Scores] | type[Fit], tuple[str, float]]] = {
-    Scores: ("scores", 0.0),
-    Fit: ("fit", -MAX_VALUE),
-}
+_SCORES: Final[dict[type[Scores] | type[Fit], tuple[str, float]]] = {Scores: ("scores", 0.0), Fit: ("fit", -MAX_VALUE)}
 """Which field of a reply holds test scores, and the least that any can be."""
 
 _Payload = TypeVar("_Payload", labels_pb2.Instruction, labels_pb2.Reply)

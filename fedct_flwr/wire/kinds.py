@@ -197,13 +197,14 @@ class Kind(ABC):
     of: str = "labels"
     """The question's subject, in a word."""
     for_numbers: ClassVar[bool] = False
-    """Whether the answer is numbers between classes, or values, which no protection under [privacy] covers."""
+    """Whether the answer is numbers between classes, or values, which no protection under [privacy] covers.
+
+    Then each silo has targets of its own; otherwise all learn the table of the consensus.
+    """
     scores: ClassVar[type[Scores] | type[Fit]] = Scores
     """The test scores that travel with it, where any may."""
     by_name: ClassVar[bool] = False
-    """Whether an instruction's ``answer`` asks for it, by its name, and nothing else does."""
-    with_soft: ClassVar[bool] = False
-    """Whether an instruction that asks for it by its name may have ``soft``."""
+    """Whether an instruction's ``answer`` asks for it, by its name, and nothing else does; it may have ``soft``."""
     own_model: bool = True
     """Whether the silo's own model learns and answers; otherwise its students do, taught for each question."""
     by_probabilities: ClassVar[bool] = False
@@ -218,8 +219,6 @@ class Kind(ABC):
     """Whether answers stay at the silo, and leave only in a secure sum."""
     inner: "Kind | None" = None
     """The kind whose answers are added in such a sum; None in others."""
-    own_targets: ClassVar[bool] = False
-    """Whether each silo has targets of its own; otherwise all learn the table of the consensus."""
 
     @abstractmethod
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
@@ -364,7 +363,7 @@ def kind_by(
         kind = COUNTS if votes else HARD
     else:
         kind = wire.KINDS.get(answer, HARD)
-        if not kind.by_name or not kind.fits(terms.quantity) or votes or (soft and not kind.with_soft):
+        if not kind.by_name or not kind.fits(terms.quantity) or votes:
             raise Refused(Refusal.MALFORMED)
     return wire.in_sums(kind, noisy=noisy) if summed else kind
 

@@ -106,7 +106,6 @@ class NumbersKind(Kind):
 
     policy = "soft"
     learns_labels = False
-    own_targets = True
     for_numbers = True
     targets_field: ClassVar[str]
     """The field of an instruction's ``soft`` that holds targets."""
@@ -231,7 +230,6 @@ class Shares(Hard):
     policy = "shares"
     by_name = True
     by_probabilities = True
-    with_soft = True
     learns_labels = False
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:

@@ -172,4 +172,5 @@ def take_joint(message: labels_pb2.Instruction, terms: Terms) -> Joint:
         weights = np.frombuffer(joint.weights, dtype="<f8").astype(np.float64).reshape(-1, terms.num_classes)
         if not np.isfinite(weights).all():
             raise Refused(Refusal.MALFORMED)
-    return Joint(*(getattr(joint, name) for name in Joint._fields[:-1]), weights)
+    plan = joint.records, joint.steps, joint.epsilon, joint.delta, joint.honest, joint.columns, joint.seed
+    return Joint(*plan, weights)

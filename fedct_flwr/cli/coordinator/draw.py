@@ -22,9 +22,8 @@ from fedct_flwr.drawing.cells import Form, columns_of
 from fedct_flwr.files import write_atomically
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import RunFolder, dated
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, from_here, in_shell, listed
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, generator
 
 _ENDINGS: Final = (".toml", ".json", ".csv")
 
