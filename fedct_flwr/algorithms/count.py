@@ -18,7 +18,7 @@ from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.types import ConfigError, RunError, generator
 from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.sums import HISTOGRAMS, PATIENTS, HistogramCounts
+from fedct_flwr.wire.other_kinds import HISTOGRAMS, PATIENTS, HistogramCounts
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

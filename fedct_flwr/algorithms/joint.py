@@ -14,7 +14,7 @@ from fedct_flwr.config.settings import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm, SiloCount
 from fedct_flwr.wire.content import STEPS, Joint
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.sums import GRADIENTS
+from fedct_flwr.wire.other_kinds import GRADIENTS
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

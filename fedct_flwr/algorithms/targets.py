@@ -29,7 +29,7 @@ from fedct_flwr.coordinator.algorithm import IN_ROUNDS, IN_SUMS
 from fedct_flwr.learners.soft import check_in_turn
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.numbers import PROBABILITIES, SHARES
+from fedct_flwr.wire.other_kinds import PROBABILITIES, SHARES
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig

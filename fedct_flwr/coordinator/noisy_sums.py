@@ -34,7 +34,7 @@ from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Histograms, Instruction, Joint, Query
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.sums import GRADIENTS, SCORES, NoisySum
+from fedct_flwr.wire.other_kinds import GRADIENTS, SCORES, NoisySum
 
 if TYPE_CHECKING:
     from fedct_flwr.config.study import StudyScores

@@ -24,7 +24,7 @@ from fedct_flwr.learners.base import (
 from fedct_flwr.learners.output_validation import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.numbers import PROBABILITIES, VALUES
+from fedct_flwr.wire.other_kinds import PROBABILITIES, VALUES
 
 
 class Weighted(NamedTuple):

@@ -61,7 +61,7 @@ from fedct_flwr.wire.messages import (
     with_control,
     without_control,
 )
-from fedct_flwr.wire.numbers import PROBABILITIES
+from fedct_flwr.wire.other_kinds import PROBABILITIES
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import PublicSet
