@@ -37,7 +37,6 @@ OF_SOME: Final = frozenset(
 )  # fmt: skip
 """Settings of every run that only some algorithms use."""
 
-
 _IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and find_algorithm(config).asks_students()))
 # Others learn the same from the same records, however often.
 _ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds", "silos-at-once")
@@ -152,7 +151,6 @@ def _of_learners(
         students.append(Choice("a network as student", chosen, {"network": _OF_STUDENTS}))
     if dataset is None:
         return [students]
-
     networks = any(isinstance(learner, Resumable) for learner in learners.named_learners(config, dataset))
     of_students = [name for name, other in ALGORITHMS.items() if other.asks_students()]
     once = Needs(

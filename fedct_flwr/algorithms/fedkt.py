@@ -154,7 +154,6 @@ class FedKT(Summable):
         """Cost of L2 for each record of a simulated silo; real silos keep their own ledgers."""
         if dataset is None or not self.protects_records:
             return None
-
         num_public = len(dataset.public)
         asked = config.asked_about(num_public)
         settings = self.transfer_settings(dataset.fewest_units)
@@ -175,7 +174,6 @@ class FedKT(Summable):
             )
         if dataset is None:
             return
-
         if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
         if self.protects_records:

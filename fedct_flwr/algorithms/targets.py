@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.base import Learner
     from fedct_flwr.runs.run_folder import Checkpoint
 
-
 _USED: Final[Uses] = uses("query-size", "stop-at-fixed-point", "protection")
 
 

@@ -213,7 +213,6 @@ def _same(name: str) -> str:
 PLAIN: Final = TableSettings()
 """The form of a table without settings."""
 
-
 EPOCH: Final = date(1970, 1, 1)
 _LARGEST: Final = 2.0**53
 """From here on a float stands for several whole numbers."""

@@ -338,7 +338,7 @@ def dawid_skene(num_classes: int) -> Consensus:
     last confusion matrix: ``report`` has its diagonal, the ``recall`` of each class,
     and their mean. Fewer than three silos do not tell how good each is, and change no state.
     """
-    nobody = {_SILOS: np.empty(0, dtype=np.str_), _CONFUSION: np.empty((0, num_classes, num_classes))}
+    unseen = {_SILOS: np.empty(0, dtype=np.str_), _CONFUSION: np.empty((0, num_classes, num_classes))}
 
     def apply(
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
@@ -361,7 +361,7 @@ def dawid_skene(num_classes: int) -> Consensus:
             for silo, recall in recalls.items()
         }
 
-    return Consensus(lambda silos: nobody, apply, report)
+    return Consensus(lambda silos: unseen, apply, report)
 
 
 def _decided(likelihood: NDArray[np.float64], incumbent: HardLabels) -> HardLabels:

@@ -197,7 +197,6 @@ def _placed(matrix: Matrix, silos: Sequence[SiloName], names: Sequence[SiloName]
 TRUSTS: Final[Mapping[str, Callable[..., TrustRule]]] = {"naive": naive, "static": static, "dynamic": dynamic}
 """Rules by the names that the paper gives them; each is made of the ``measure`` that trust follows."""
 
-
 _ROWS: Final = "rows"
 _VOTERS: Final = "voters"
 _VOTES: Final = "votes"

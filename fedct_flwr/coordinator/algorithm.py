@@ -62,11 +62,9 @@ class Algorithm(Method):
 
     def cautions(self, config: "RunConfig", num_silos: int) -> list[str]:
         """Settings of the silos' noise that are allowed but probably mistakes, a sentence each."""
-        if not self.protects_silos:
-            return []
-
-        weakness = privacy.weak_delta(config.delta, num_silos, privacy.PrivacyUnit.SILO)
-        return [weakness] if weakness else []
+        unit = privacy.PrivacyUnit.SILO
+        found = privacy.weak_delta(config.delta, num_silos, unit) if self.protects_silos else ""
+        return [found] if found else []
 
 
 class VoteSharing(Algorithm):
@@ -104,7 +102,6 @@ IN_ROUNDS: Final[Uses] = ASKING | uses("report-scores", "stop-at-fixed-point", "
 
 CO_TRAINING: Final[Uses] = IN_ROUNDS | uses("pseudo-weight", "protection")
 """And of those in which they learn labels."""
-
 
 _SECURE: Final = Needs("secure = true", lambda config: config.method.in_sums)
 IN_SUMS: Final[Uses] = uses("min-summands", "may-collude", needs=_SECURE)

@@ -23,7 +23,6 @@ GLOBAL_MODEL: Final = "global_model"
 IN_WRONG_SUM: Final = "it is in a secure sum that honest silos cannot have made"
 """Why no silo of such a sum counts: one of them does not follow the protocol, and the sum cannot tell which."""
 
-
 _UNEXPECTED: Final = (
     "unexpected error at the coordinator: error.txt in the run folder has the details; go on with --resume"
 )

@@ -27,7 +27,6 @@ from fedct_flwr.wire.content import Instruction, Terms
 if TYPE_CHECKING:
     from fedct_flwr.silo.site import LocalState
 
-
 _NO_SESSION: Final = Header(Step.REFUSED, bytes(m.SESSION_SIZE))
 
 SharePair: TypeAlias = tuple[bytes, bytes]

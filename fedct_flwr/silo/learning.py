@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import PublicSet
     from fedct_flwr.silo.site import SiloContext
 
-
 _NOTHING: Final = 1.5 / 255
 """Largest difference of an example's shares that carries no information: equal votes for all classes, or none."""
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.site import Site
     from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
 
-
 _Counts = Callable[[], NDArray[np.int64]]
 """Counts the silo's records, in units of ``counts.GRID`` ``(numbers,)``."""
 

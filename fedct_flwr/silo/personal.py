@@ -38,7 +38,6 @@ from fedct_flwr.wire.kinds import Kind, kind_of
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import PublicSet
 
-
 _TRIAL: Final = 50
 """Steps, rounded up to rounds, after which a network shows what the consensus does to it."""
 

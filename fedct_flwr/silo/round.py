@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from fedct_flwr.silo.release import Release
     from fedct_flwr.silo.site import LocalState, Site
 
-
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
 

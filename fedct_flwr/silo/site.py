@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fedct_flwr.types import Examples, Groups, SiloName
     from fedct_flwr.wire.content import Terms
 
-
 _RECORD: Final = "fedct"
 
 WRITING: Final = threading.Lock()

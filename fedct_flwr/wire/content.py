@@ -83,7 +83,6 @@ class Terms:
 NO_TERMS: Final = Terms("", b"", 0, ())
 """Terms without any agreement: only a refusal can travel."""
 
-
 STEPS: Final = 15
 """Most steps of the joint labeler's training. In one more round silos learn its labels."""
 
