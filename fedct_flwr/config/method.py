@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -186,14 +185,9 @@ def default_method() -> str:
     return str(import_module(_TABLE).DEFAULT)
 
 
-def defaults_of_all() -> Mapping[str, Any]:
+def defaults_of_all() -> dict[str, Any]:
     """The settings of all algorithms by key."""
-    return _defaults(tuple(methods().values()))
-
-
-@cache
-def _defaults(known: tuple[type[Method], ...]) -> Mapping[str, Any]:
-    return MappingProxyType({key: value for method in known for key, value in method.defaults().items()})
+    return {key: value for method in methods().values() for key, value in method.defaults().items()}
 
 
 def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> Method:

@@ -154,10 +154,7 @@ class Joint(NamedTuple):
 
     def same_labeler(self, other: "Joint") -> bool:
         """Whether it is a step of the same plan, with any weights and seed: no guarantee depends on these."""
-        return self[:_OF_PLAN] == other[:_OF_PLAN]
-
-
-_OF_PLAN: Final = Joint._fields.index("seed")
+        return self._replace(seed=0, weights=None) == other._replace(seed=0, weights=None)
 
 
 class Histograms(NamedTuple):
