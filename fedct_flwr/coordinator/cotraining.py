@@ -7,7 +7,7 @@ holds the labels that these stand for. Where a quantity is predicted, they share
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -23,16 +23,16 @@ from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import tally
 from fedct_flwr.consensus.dawid_skene import label_matrix, opposed
 from fedct_flwr.coordinator.questions import (
-    Answer,
     Asking,
-    Facts,
     Learning,
     Questions,
     RoundConsensus,
+    Valid,
     empty_table,
     facts_of,
     no_targets,
     read_answer,
+    rows_of,
 )
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
@@ -77,7 +77,7 @@ class Heard:
     votes: Mapping[SiloName, Votes]
     total: VoteCounts | None
     excluded: Mapping[SiloName, float]
-    answers: Mapping[SiloName, tuple[Answer, float]]
+    answers: Valid
     absent: Mapping[SiloName, str]
     rng: Generator
 
@@ -304,7 +304,7 @@ class CoTraining(Strategy):
             **facts.of_round,
             "instruction_bytes": self._instruction_bytes,
             "bytes_sent": sum(answer.size for answer, _ in heard.answers.values()),
-            "silos": self._of_silos(heard.answers, facts),
+            "silos": rows_of(heard.answers, facts.of_silos, self._consensus.report(self._state)),
             "absent": heard.absent,
             "fixed_point": self.fixed_point is not None,
             **facts.younger,
@@ -340,23 +340,16 @@ class CoTraining(Strategy):
         found = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
         return {**found, "labels": len(counts)}
 
-    def _added(
-        self, sums: "Sums", ready: Mapping[SiloName, tuple[Answer, float]], server_round: int
-    ) -> tuple[VoteCounts, dict[SiloName, tuple[Answer, float]]]:
+    def _added(self, sums: "Sums", ready: Valid, server_round: int) -> tuple[VoteCounts, Valid]:
         """The sum of the answers of silos that are ready, and what is known of those whose answers are in it."""
         if self._grid is None:
             raise RunError("answers are added before anybody was asked")
         subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
         kind = cast("Summed", self.kind)
         shape = secure_sum.shape_of_votes(kind, self._instruction, self._terms, subject)
-        found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
-        added = {
-            silo: (replace(answer, size=answer.size + sent[silo]), seconds)
-            for silo, (answer, seconds) in ready.items()
-            if silo in found.summands
-        }
+        total, added = sums.sum(self._grid, shape, ready, server_round, self._deadline)
         try:
-            return coordinator.opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
+            return coordinator.opened(kind, total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
                 f"round {server_round} has a secure sum that {len(added)} silos' {kind.inner.name} cannot add up to: "
@@ -383,19 +376,6 @@ class CoTraining(Strategy):
         elif self.fixed_point is None:
             self.fixed_point = server_round
         self._voters = voters
-
-    def _of_silos(self, valid: Mapping[SiloName, tuple[Answer, float]], facts: Facts) -> dict[SiloName, dict[str, Any]]:
-        quality = self._consensus.report(self._state)
-        return {
-            silo: {
-                "bytes_sent": answer.size,
-                "seconds": round(seconds, 3),
-                **facts.of_silos[silo],
-                "scores": answer.known_scores,
-                "quality": quality.get(silo),
-            }
-            for silo, (answer, seconds) in valid.items()
-        }
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

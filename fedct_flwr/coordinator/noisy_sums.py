@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 
 from fedct_flwr import labelers, models, secure_sum
 from fedct_flwr.coordinator.label_rounds import add_global_model
-from fedct_flwr.coordinator.questions import Answer, Questions, RoundConsensus, facts_of, no_targets, read_answer
+from fedct_flwr.coordinator.questions import (
+    Questions,
+    RoundConsensus,
+    Valid,
+    facts_of,
+    no_targets,
+    read_answer,
+    rows_of,
+)
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, Sums, sum_terms
 from fedct_flwr.drawing.counts import GRID, SURE, CountPlan, noisy_number
 from fedct_flwr.files import write_json
@@ -30,7 +38,7 @@ from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.records import IN_WRONG_SUM
 from fedct_flwr.runs.run_folder import Checkpoint
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import RunError, SiloName
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Histograms, Instruction, Joint, Query
 from fedct_flwr.wire.messages import to_record
@@ -41,9 +49,6 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.labelers.joint_linear import Descent
-
-Valid = dict[SiloName, tuple[Answer, float]]
-"""Answers with the seconds that they took."""
 
 
 class NoisySums:
@@ -77,17 +82,16 @@ class NoisySums:
         shape = secure_sum.shape_of_records(self._kind, instruction, hashlib.sha256(asked).digest())
         deadline = self._study.config.round_deadline
         try:
-            found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
+            total, added = self._sums.sum(self._grid, shape, valid, instruction.round, deadline)
         except Lost:
             self.note(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM))
             raise
-        if why := wrong(found.total, len(found.summands)):
+        if why := wrong(total, len(added)):
             self.note(instruction, len(asked), {}, absent | dict.fromkeys(valid, IN_WRONG_SUM))
             raise Lost(f"step {instruction.round} has a secure sum {why}")
-        absent |= {silo: NOT_IN_SUM for silo in valid if silo not in found.summands}
-        added = {silo: valid[silo] for silo in found.summands}
-        self.note(instruction, len(asked), added, absent, sent)
-        return found.total, len(added)
+        absent |= {silo: NOT_IN_SUM for silo in valid if silo not in added}
+        self.note(instruction, len(asked), added, absent)
+        return total, len(added)
 
     def ask(self, instruction: Instruction) -> tuple[Valid, dict[str, str], bytes]:
         """The silos' answers, why others have none, and what they were asked."""
@@ -104,21 +108,11 @@ class NoisySums:
         asked_bytes: int,
         valid: Valid,
         absent: Mapping[str, str],
-        sent: Mapping[SiloName, int] = {},
         facts: Mapping[str, Any] = {},
     ) -> None:
-        """Write the round down; ``sent``: bytes of each silo in the sum."""
+        """Write the round down."""
         if not self._rounds:
             return
-        silos = {
-            silo: {
-                "bytes_sent": answer.size + sent.get(silo, 0),
-                "seconds": round(seconds, 3),
-                "scores": answer.known_scores,
-                "quality": None,
-            }
-            for silo, (answer, seconds) in valid.items()
-        }
         self._study.folder.append_round(
             {
                 "round": instruction.round,
@@ -126,8 +120,8 @@ class NoisySums:
                 "queried": self._study.terms.num_public,
                 **facts,
                 "instruction_bytes": asked_bytes,
-                "bytes_sent": sum(answer.size + sent.get(silo, 0) for silo, (answer, _) in valid.items()),
-                "silos": silos,
+                "bytes_sent": sum(answer.size for answer, _ in valid.values()),
+                "silos": rows_of(valid),
                 "absent": dict(absent),
                 "fixed_point": False,
             }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from flwr.app import DEFAULT_TTL, Message, RecordDict
@@ -207,6 +207,26 @@ class Answer:
         if self.scores is None:
             return None
         return {name: value for name, value in self.scores._asdict().items() if not math.isnan(value)}
+
+
+Valid: TypeAlias = dict[SiloName, tuple[Answer, float]]
+"""Answers of the silos that count, with the seconds that each took."""
+
+
+def rows_of(
+    valid: Valid, of_silos: Mapping[SiloName, Mapping[str, Any]] = {}, quality: Mapping[SiloName, Any] = {}
+) -> dict[SiloName, dict[str, Any]]:
+    """The round log's columns of each silo that counts."""
+    return {
+        silo: {
+            "bytes_sent": answer.size,
+            "seconds": round(seconds, 3),
+            **of_silos.get(silo, {}),
+            "scores": answer.known_scores,
+            "quality": quality.get(silo),
+        }
+        for silo, (answer, seconds) in valid.items()
+    }
 
 
 def read_answer(message: Message, terms: Terms, instruction: Instruction) -> tuple[SiloName, Answer | Refusal]:

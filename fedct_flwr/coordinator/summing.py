@@ -6,7 +6,8 @@ less. So a sum that cannot be opened is lost, and silos have paid for it.
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from flwr.app import Message
@@ -19,8 +20,9 @@ from fedct_flwr.types import ConfigError, Refusal, Refused, RunError, SiloName
 from fedct_flwr.wire.messages import ACTION, from_record, to_record
 
 if TYPE_CHECKING:
+    from fedct_flwr.coordinator.questions import Valid
     from fedct_flwr.coordinator.study import Roster, Study, Subject
-    from fedct_flwr.secure_sum.coordinator import Exchange, Replies, Requests, SecureSum
+    from fedct_flwr.secure_sum.coordinator import Exchange, Replies, Requests
     from fedct_flwr.secure_sum.terms import Shape, SumTerms
     from fedct_flwr.types import VoteCounts
     from fedct_flwr.wire.content import Instruction, Terms
@@ -103,13 +105,6 @@ class Lost(RunError):
     repeated = False
 
 
-class RoundSum(NamedTuple):
-    """A round's sum, and the bytes that each silo sent for it."""
-
-    of: "SecureSum"
-    bytes_sent: Counter[SiloName]
-
-
 class Sums:
     """Sums of one run."""
 
@@ -121,14 +116,15 @@ class Sums:
         self._added: tuple[SiloName, ...] = ()
 
     def sum(
-        self, grid: Grid, shape: "Shape", silos: Collection[SiloName], server_round: int, deadline: float
-    ) -> RoundSum:
-        """Add the answers of these silos, all of which are ready. Raises Lost where no sum can be opened.
+        self, grid: Grid, shape: "Shape", ready: "Valid", server_round: int, deadline: float
+    ) -> tuple[NDArray[uint64], "Valid"]:
+        """The sum of the answers of these silos, and which are in it, with the bytes that each sent for it.
 
-        Another session begins where these are other silos than those of the last sum.
+        Another session begins where these are other silos than those of the last sum. Raises Lost where no sum can be
+        opened.
         """
         sent: Counter[SiloName] = Counter()
-        nodes = {silo: node for silo, node in self._roster.known.items() if silo in silos}
+        nodes = {silo: node for silo, node in self._roster.known.items() if silo in ready}
         carried = over_flower(grid, nodes, str(server_round), min(deadline, LONGEST_SECONDS))
 
         def exchange(requests: "Requests") -> "Replies":
@@ -139,7 +135,7 @@ class Sums:
         # A silo that missed a failed sum may have restarted: then another session begins.
         before, self._added = self._added, ()
         try:
-            if set(before) != set(silos):
+            if set(before) != set(ready):
                 secure_sum.begin_session(self._coordinator, exchange)
             found = secure_sum.sum_securely(self._coordinator, exchange, shape)
         except secure_sum.SumRefused as refused:
@@ -149,4 +145,8 @@ class Sums:
             error.repeated = secure_sum.Fault.REPEATED in faults.values()
             raise error from None
         self._added = found.summands
-        return RoundSum(found, sent)
+        return found.total, {
+            silo: (replace(answer, size=answer.size + sent[silo]), seconds)
+            for silo, (answer, seconds) in ready.items()
+            if silo in found.summands
+        }

@@ -95,7 +95,9 @@ class SumCoordinator:
     def dealt(self, replies: Replies) -> None:
         """Keep what the silos deal for the session's first sum."""
         received = self._received(replies, Step.DEALT, 0)
-        self._deals = self._each(received, lambda place, data: self._deal_alone(place, data).deal)
+        self._deals = self._each(
+            received, lambda place, data: m.MaskedAnswer.decode(data, self._others(place), None).deal
+        )
         self._number = 1
 
     @property
@@ -220,9 +222,6 @@ class SumCoordinator:
         # As silos do: each of them would refuse the whole roster for this one's key.
         pair_root(X25519PrivateKey.generate(), member.public, self._session)
         return member
-
-    def _deal_alone(self, place: int, data: bytes) -> m.MaskedAnswer:
-        return m.MaskedAnswer.decode(data, self._others(place), None)
 
     def _answer(self, current: _Sum, place: int, data: bytes) -> m.MaskedAnswer:
         shape = current.shape if place in current.summands else None
