@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 
 from pydantic import Field
 
-from fedct_flwr import consensus, coordinator
+from fedct_flwr import consensus
 from fedct_flwr.algorithms.fedct import LabelSharing, Summable
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.settings import Uses, uses
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.consensus.prediction import TrustRule
     from fedct_flwr.coordinator.cotraining import CoTraining
-    from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.learners.base import Learner
     from fedct_flwr.runs.run_folder import Checkpoint
@@ -53,8 +52,8 @@ class SharesOfVotes(LabelSharing):
     kind: ClassVar[Kind] = SHARES
 
     @property
-    def learning(self) -> "Learning":
-        return coordinator.Learning(weight=1.0)
+    def others_weight(self) -> float:
+        return 1.0
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo's hard label counts, and shares are learned (arXiv:2310.05696; soft targets: arXiv:1503.02531)."""
@@ -155,8 +154,8 @@ class DistributedDistillation(ProbabilitySharing):
     their policy allows, which is 1 unless they say otherwise."""
 
     @property
-    def learning(self) -> "Learning":
-        return coordinator.Learning(self.consensus_weight)
+    def others_weight(self) -> float:
+        return self.consensus_weight
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """All learn the mean of all (Bistritz et al., NeurIPS 2020; [14] of arXiv:2305.18497)."""
@@ -178,8 +177,8 @@ class PredictionConsensus(ProbabilitySharing):
     """As that of distributed distillation."""
 
     @property
-    def learning(self) -> "Learning":
-        return coordinator.Learning(self.consensus_weight)
+    def others_weight(self) -> float:
+        return self.consensus_weight
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Each silo learns the others' probabilities by its trust in them (Fan et al., arXiv:2305.18497, Alg. 1)."""
@@ -203,8 +202,8 @@ class FedMD(ProbabilitySharing):
     title: ClassVar[str] = "FedMD"
 
     @property
-    def learning(self) -> "Learning":
-        return coordinator.Learning(0.0)
+    def others_weight(self) -> float:
+        return 0.0
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """The mean of all probabilities (Li & Wang, arXiv:1910.03581, Alg. 1)."""

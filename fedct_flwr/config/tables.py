@@ -160,7 +160,9 @@ class FolderTables(TableSettings):
 
     def form(self, name: str) -> FileForm | None:
         """The settings of the file ``name`` alone."""
-        return next((form for known, form in self.files.items() if _same(known) == _same(name)), None)
+        return next(
+            (form for known, form in self.files.items() if normalized("NFC", known) == normalized("NFC", name)), None
+        )
 
     def of(self, name: str) -> TableSettings:
         """The settings of the file ``name``. Raises ConfigError where the two parts do not go together."""
@@ -204,10 +206,6 @@ class SiloTables(TableSettings):
 def _given(settings: TableForm) -> dict[str, object]:
     given = settings.model_fields_set & set(TableSettings.model_fields)
     return {kebab(name): getattr(settings, name) for name in given}
-
-
-def _same(name: str) -> str:
-    return normalized("NFC", name)
 
 
 PLAIN: Final = TableSettings()

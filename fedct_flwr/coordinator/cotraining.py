@@ -19,12 +19,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr import coordinator, secure_sum
-from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import tally
 from fedct_flwr.consensus.dawid_skene import label_matrix, opposed
 from fedct_flwr.coordinator.questions import (
     Asking,
-    Learning,
     Questions,
     RoundConsensus,
     Valid,
@@ -39,7 +37,7 @@ from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes, generator
 from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Instruction, Query, Terms
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
@@ -106,52 +104,37 @@ class CoTraining(Strategy):
     at a fixed point (the same silos voted and no label changed), and begins after a checkpoint's round if one is given.
     ``timeout`` is each round's deadline in seconds.
 
-    - ``votes``: 0 asks silos for labels, a number above for counts of votes on each example.
-    - ``answer``: name of the kind of answer, for kinds that are asked for by name.
-    - ``learning``: for a consensus that has targets, which asks for probabilities or values.
-    - ``sums``: the coordinator learns the answers' sum alone.
-    - ``noise``: silos first add shares of noise of this standard deviation to the sum, in votes of one silo.
-    - ``excludes``: whether silos with opposite labels are left out. Not where the rule adds noise: all votes decide who
-      is left out, so one silo would change the counts by more than the noise is made for.
+    ``sums`` add the answers where only their sum is asked for. ``excludes``: whether silos with opposite labels are
+    left out. Not where the rule adds noise: all votes decide who is left out, so one silo would change the counts by
+    more than the noise is made for.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
 
     def __init__(
         self,
-        terms: Terms,
-        consensus: "Consensus",
+        asking: Asking,
         roster: Roster,
         rounds: Rounds,
         *,
         min_silos: int = 2,
-        query_size: int = 0,
-        votes: int = 0,
-        answer: str = "",
-        learning: Learning | None = None,
         sums: "Sums | None" = None,
-        noise: float = 0.0,
         excludes: bool = True,
         stop_at_fixed_point: bool = True,
-        seed: int = 0,
         folder: RunFolder | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        self._terms = terms
-        self._consensus = consensus
+        self._asking = asking
+        self._terms = terms = asking.terms
+        self._consensus = asking.consensus
         self._roster = roster
         self._rounds = rounds
-        self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
-        self._asking = Asking(
-            terms, consensus, self._query_size, votes, learning or Learning(), seed, bool(sums), noise, answer
-        )
-        self.kind = self._asking.kind
+        self.kind = asking.kind
         """Kind of the silos' answers."""
         self._stop_at_fixed_point = stop_at_fixed_point
-        self._seed = seed
         self._folder = folder
         self._rounds_done = checkpoint.round if checkpoint else 0
-        self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
+        self._state = checkpoint.state if checkpoint else asking.consensus.init(roster.silos)
         self._deadline = 3600.0
         self._questions = Questions(roster, min_silos)
         self._table = empty_table(self.kind, terms.num_public)
@@ -228,7 +211,7 @@ class CoTraining(Strategy):
         """Log the plan of the rounds."""
         logger.info(
             "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
-            self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
+            self._terms.study, len(self._roster.silos), self._terms.num_public, self._asking.query_size,
             self._terms.quantity or f"{self._terms.num_classes} classes", self._terms.public_fingerprint.hex()[:16],
         )  # fmt: skip
 
@@ -279,7 +262,7 @@ class CoTraining(Strategy):
         else:
             votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
             excluded = self._opposed(server_round, votes, len(positions)) if self._excludes else {}
-        rng = generator(self._seed, "consensus", server_round)
+        rng = generator(self._asking.seed, "consensus", server_round)
         return Heard(server_round, positions, votes, total, excluded, valid, absent, rng)
 
     def note(self, heard: Heard, labels: Answers, state: "State") -> Checkpoint:

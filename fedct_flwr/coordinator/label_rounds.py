@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from fedct_flwr import coordinator, labelers, learners, models, privacy
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
-from fedct_flwr.coordinator.questions import empty_table
+from fedct_flwr.coordinator.questions import Asking, empty_table
 from fedct_flwr.files import write_json
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import named_learners, untrained
@@ -50,20 +50,23 @@ def run_label_rounds(method: "VoteSharing", study: "Study", grid: Grid) -> dict[
         )
     consensus, spent, noise = _consensus(method, study)
     strategy = CoTraining(
-        terms,
-        consensus,
+        Asking(
+            terms,
+            consensus,
+            config.asked_about(terms.num_public),
+            config.seed,
+            method.votes,
+            method.others_weight,
+            summed=method.in_sums,
+            noise=noise,
+            answer=method.kind.name if method.kind.by_name else "",
+        ),
         study.roster,
         method.rounds,
         min_silos=config.min_silos,
-        query_size=config.asked_about(terms.num_public),
-        votes=method.votes,
-        answer=method.kind.name if method.kind.by_name else "",
         sums=coordinator.Sums(coordinator.sum_terms(study), study.roster) if method.in_sums else None,
-        noise=noise,
         excludes=method.noise is None,
-        learning=method.learning,
         stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
-        seed=config.seed,
         folder=study.folder,
         checkpoint=checkpoint,
     )

@@ -238,26 +238,22 @@ def read_answer(message: Message, terms: Terms, instruction: Instruction) -> tup
     return reply.silo, Answer(len(payload), reply.outcome, reply.scores)
 
 
-class Learning(NamedTuple):
-    """Training with other silos' probabilities: with this weight, or with 0 before the silo's own records."""
-
-    weight: float = 0.5
-
-
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """Makes the instructions of a run. ``votes`` and ``learning`` are explained in ``CoTraining``."""
+    """Makes the instructions of a run."""
 
     terms: Terms
     consensus: "Consensus"
     query_size: int
-    votes: int
-    learning: Learning
-    seed: int
+    seed: int = 0
+    votes: int = 0
+    """0 asks silos for labels, a number above for counts of votes on each example."""
+    weight: float = 0.5
+    """Weight of other silos' probabilities, for a consensus that has targets; 0: before the silo's own records."""
     summed: bool = False
-    """Whether answers are only added."""
+    """Whether the coordinator learns the answers' sum alone."""
     noise: float = 0.0
-    """Scale of the sum's noise, in shares of the silos; see ``Instruction``."""
+    """Silos first add shares of noise of this standard deviation to the sum, in votes of one silo."""
     answer: str = ""
     """The name of the kind, if it is asked for by its name."""
 
@@ -295,7 +291,7 @@ class Asking:
         return replace(instruction, soft=self._learned(targets, instruction.round))
 
     def _learned(self, targets: SoftVotes, server_round: int) -> Soft:
-        return Soft(targets=SoftTargets(self._query(server_round - 1), targets, self.learning.weight))
+        return Soft(targets=SoftTargets(self._query(server_round - 1), targets, self.weight))
 
     def _query(self, server_round: int) -> Query:
         low, high = seed_words(self.seed, "query", server_round)[:2]

@@ -9,7 +9,7 @@ import pytest
 
 from fedct_flwr.config.silo import Policy
 from fedct_flwr.consensus.counting import shares_of_votes
-from fedct_flwr.coordinator.questions import Asking, Learning
+from fedct_flwr.coordinator.questions import Asking
 from fedct_flwr.coordinator.summing import opened
 from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.report.kind_words import words_of
@@ -174,7 +174,7 @@ def asked(server_round: int = 2) -> Instruction:
     state = RULE.init(["oslo", "bern"])
     if server_round > 1:
         table, state = RULE.apply(SHARED_VOTES.items(), table, state, np.random.default_rng(0))
-    asking = Asking(OF_SHARES, RULE, NUM_PUBLIC, 0, Learning(1.0), seed=1, answer=SHARES.name)
+    asking = Asking(OF_SHARES, RULE, NUM_PUBLIC, seed=1, weight=1.0, answer=SHARES.name)
     return asking.instruction(server_round, table, state)
 
 
