@@ -223,10 +223,8 @@ class FedCT:
 
 
 Function: TypeAlias = Callable[[NDArray[np.int64]], Any]
-"""From votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``.
-
-Silos are in the order of ``Run.silos``; one that is absent from a round abstains.
-"""
+"""From votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``. Silos are in
+the order of ``Run.silos``; one that is absent from a round abstains."""
 
 _SILOS: Final = "silos"
 

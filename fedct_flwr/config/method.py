@@ -91,8 +91,7 @@ class Method:
         try:
             return cls._adapter().validate_python(given)
         except ValidationError as error:
-            names = {name: key for key, name in cls.own().items()}
-            raise config_error(error, where, names) from None
+            raise config_error(error, where, {name: key for key, name in cls.own().items()}) from None
 
     def settings(self) -> dict[str, Any]:
         """Keys of the run config and their values."""

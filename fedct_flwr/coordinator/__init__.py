@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, Sums, opened, real_terms, sum_terms
 
 __all__ = [
-    "NOT_IN_SUM", "JointTraining", "Lost", "NoisySums", "Sums", "add_global_model", "check_delta",
-    "check_learners", "check_noise", "check_protection", "learners_of", "log_cost", "make_student", "no_targets",
-    "noisy_scores", "opened", "real_terms", "run_label_rounds", "sum_terms",
+    "NOT_IN_SUM", "JointTraining", "Lost", "NoisySums", "Sums", "add_global_model", "check_delta", "check_learners",
+    "check_noise", "check_protection", "learners_of", "log_cost", "make_student", "no_targets", "noisy_scores",
+    "opened", "real_terms", "run_label_rounds", "sum_terms",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

@@ -61,8 +61,7 @@ class Algorithm(Method):
 
     def cautions(self, config: "RunConfig", num_silos: int) -> list[str]:
         """Settings of the silos' noise that are allowed but probably mistakes, a sentence each."""
-        unit = privacy.PrivacyUnit.SILO
-        found = privacy.weak_delta(config.delta, num_silos, unit) if self.protects_silos else ""
+        found = privacy.weak_delta(config.delta, num_silos, privacy.PrivacyUnit.SILO) if self.protects_silos else ""
         return [found] if found else []
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BITS", "Fault", "Ready", "SumClient", "SumCoordinator", "SumRefused", "SumTerms", "begin_session", "refusal",
-    "remind", "shape_of_records", "shape_of_votes", "simulated_key", "simulated_terms", "sum_modulo",
-    "sum_securely", "summand", "to_bytes",
+    "remind", "shape_of_records", "shape_of_votes", "simulated_key", "simulated_terms", "sum_modulo", "sum_securely",
+    "summand", "to_bytes",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)

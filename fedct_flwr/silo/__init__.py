@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Answering", "Judgment", "NoiseAdder", "OwnSilo", "Purse", "Release", "account", "account_of", "add_in_sum",
     "approve_budget", "by_students", "charge_simulated", "count_plan", "drawn_set", "facts_of", "judgment_of",
-    "noisy_counts", "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site",
-    "run_folder_of", "settings_digest", "simulated_context", "simulated_silo", "simulated_site", "together_in",
-    "train_alone", "train_on", "warm_up_alone", "with_noise", "with_numbers", "with_shares",
+    "noisy_counts", "noisy_gradient", "own_budget", "own_context", "plan_of", "read_once", "real_site", "run_folder_of",
+    "settings_digest", "simulated_context", "simulated_silo", "simulated_site", "together_in", "train_alone",
+    "train_on", "warm_up_alone", "with_noise", "with_numbers", "with_shares",
 ]  # fmt: skip
 
 __getattr__ = importing(__name__)
