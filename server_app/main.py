@@ -29,19 +29,10 @@ if TYPE_CHECKING:
 # Settings that may differ between a run and its continuation: none of them changes a round's result.
 _MAY_CHANGE = frozenset(
     {
-        "num-server-rounds",
-        "stop-at-fixed-point",
-        "resume",
-        "run-dir",
-        "min-silos",
-        "roster-deadline",
-        "round-deadline",
-        "student",
-        "student-params",
-        "tracking",
-        "baselines",
+        "num-server-rounds", "stop-at-fixed-point", "resume", "run-dir", "min-silos", "roster-deadline",
+        "round-deadline", "student", "student-params", "tracking", "baselines",
     }
-)
+)  # fmt: skip
 
 app = ServerApp()
 
@@ -108,7 +99,6 @@ def _tracked(study: Study) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """The monitor of the run, if its config names one."""
     if study.config.tracking == "none":
         return contextlib.nullcontext({})
-
     return integrations.MLflow(study.folder).follow(resumed=study.checkpoint is not None)
 
 
