@@ -191,9 +191,7 @@ def shares_of_votes(num_classes: int) -> Consensus:
 
     Classes of an example without votes have equal shares. The state keeps the shares ``(examples, classes)``.
     """
-
-    def init(silos: Sequence[SiloName]) -> State:
-        return {_SHARES: np.empty((0, num_classes), dtype=np.float32)}
+    none_yet = np.empty((0, num_classes), dtype=np.float32)
 
     def apply(
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
@@ -207,4 +205,4 @@ def shares_of_votes(num_classes: int) -> Consensus:
     def alike(state: State) -> SoftVotes | None:
         return state[_SHARES] if len(state[_SHARES]) else None
 
-    return Consensus(init, apply, alike=alike)
+    return Consensus(lambda silos: {_SHARES: none_yet}, apply, alike=alike)

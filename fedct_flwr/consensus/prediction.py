@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import Ballot, Consensus, State, TrustMatrix, plurality
-from fedct_flwr.types import UNITS, Answers, DataError, HardLabels, SiloName, SoftVotes, Values
+from fedct_flwr.types import UNITS, Answers, DataError, HardLabels, SiloName, SoftVotes
 
 Matrix: TypeAlias = NDArray[np.float64]
 """``(silos, silos)``."""
@@ -147,20 +147,12 @@ def targets_of(trust: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
 
 def naive(measure: Similarity = similarity) -> TrustRule:
     """Naive trust in every round: all silos count the same."""
-
-    def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
-        return uniform(len(silos)), state
-
-    return TrustRule(dict, apply, even=True)
+    return TrustRule(dict, lambda silos, votes, state: (uniform(len(silos)), state), even=True)
 
 
 def dynamic(measure: Similarity = similarity) -> TrustRule:
     """Trust by each round alone: it becomes more even as silos agree (Claim 3), and forgives bad ones."""
-
-    def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
-        return trust(measure(votes)), state
-
-    return TrustRule(dict, apply)
+    return TrustRule(dict, lambda silos, votes, state: (trust(measure(votes)), state))
 
 
 def static(measure: Similarity = similarity) -> TrustRule:
@@ -239,11 +231,7 @@ def consensus_of_values(rule: TrustRule) -> Consensus:
     al., "Byzantine-robust distributed learning", ICML 2018, Def. 1). ``rule`` has a
     measure of values, such as ``similarity_of_values``. Guarantees are the same.
     """
-
-    def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
-        return mean[:, 0]
-
-    return _by_trust(1, rule, mean_value, _median if rule.even else targets_of)
+    return _by_trust(1, rule, lambda mean, incumbent, rng: mean[:, 0], _median if rule.even else targets_of)
 
 
 def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consensus:
