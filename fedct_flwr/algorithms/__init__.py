@@ -11,13 +11,13 @@ from fedct_flwr.config.method import Methods
 # In the order in which an error lists them.
 ALGORITHMS: Final = Methods(
     {
-        "draw": "algorithms.count.DrawnSet",
-        "count": "algorithms.count.CountedPatients",
+        "draw": "algorithms.noisy_sums.DrawnSet",
+        "count": "algorithms.noisy_sums.CountedPatients",
         "fedct": "algorithms.fedct.Plurality",
         "fedct-qualified": "algorithms.fedct.Qualified",
         "fedct-dawid-skene": "algorithms.fedct.DawidSkene",
         "fedct-shares": "algorithms.targets.SharesOfVotes",
-        "fedct-joint": "algorithms.joint.JointLabeler",
+        "fedct-joint": "algorithms.noisy_sums.JointLabeler",
         "fedkt": "algorithms.fedkt.FedKT",
         "pate": "algorithms.fedkt.PATE",
         "dp-pate": "algorithms.fedkt.PrivatePATE",
