@@ -29,9 +29,8 @@ from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.seeding import generator
-from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, SiloName
+from fedct_flwr.silo.personal import cotrain
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, SiloName, generator
 from fedct_flwr.wire.content import Query
 
 QUORUM: Final = 0.75

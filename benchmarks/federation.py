@@ -14,8 +14,7 @@ from fedct_flwr import Run, simulate
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.evaluation.references import local_only
 from fedct_flwr.scoring import accuracy
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, generator
 
 
 def scores(run: Run, measure: str = "balanced_accuracy") -> dict[str, float]:

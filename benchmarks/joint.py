@@ -31,9 +31,8 @@ from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.privacy.noise_shares import least_multiplier, surely_honest
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.seeding import generator
-from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import Examples, Features, HardLabels
+from fedct_flwr.silo.personal import cotrain
+from fedct_flwr.types import Examples, Features, HardLabels, generator
 from fedct_flwr.wire.content import STEPS, Joint, Query
 
 DELTA: Final = 1e-5

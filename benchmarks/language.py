@@ -24,8 +24,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import read_table
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
+from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, generator
 
 SILOS: Final = ("tweets", "tweets", "movie", "movie", "movie")
 """By domain; the silos' shares are about those of the data."""

@@ -28,9 +28,9 @@ from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners import Learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.secure_sum import votes as sums
+from fedct_flwr.secure_sum.terms import BITS, BITS_OF_VOTES
 from fedct_flwr.silo import round as one_round
-from fedct_flwr.silo.opening import open_silo_context
+from fedct_flwr.silo.round import open_silo_context
 from fedct_flwr.types import Examples, RunError, SiloName, TrainingError
 from fedct_flwr.wire.messages import ACTION
 from server_app.main import app as server_app
@@ -159,7 +159,7 @@ def _explained(model: Learner, test: Examples) -> float:
 def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
     """Within it, the silo's program is another one at the liar."""
     here: ContextVar[bool] = ContextVar("here", default=False)
-    reply, summand, gradient = one_round._reply, sums.summand, silo.noisy_gradient
+    reply, summand, gradient = one_round._reply, secure_sum.summand, silo.noisy_gradient
 
     def lied_reply(question: Any, context: Any, votes: Any, **how: Any) -> bytes:
         here.set(context.site.silo == liar)
@@ -168,7 +168,7 @@ def _lying(lie: Lie, liar: SiloName) -> Iterator[None]:
     def lied_summand(votes: Any, instruction: Any, terms: Any) -> Any:
         vector = summand(votes, instruction, terms)
         lift = np.where(vector > 0, lie.lifted, -lie.lifted) if here.get() else np.zeros(len(vector), int)
-        bits = sums.BITS if instruction.noise else sums.BITS_OF_VOTES
+        bits = BITS if instruction.noise else BITS_OF_VOTES
         return (vector.astype(np.int64) + lift).astype(np.uint64) & np.uint64(2**bits - 1)
 
     def lied_gradient(site: Any, *asked: Any) -> Any:

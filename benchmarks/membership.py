@@ -21,14 +21,14 @@ from benchmarks.language import SENTIMENT, minilm
 from benchmarks.methods import PAPERS_NETWORK, one_thread_per_silo
 from benchmarks.report import Runs
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, Seen, seen_in_model
 from fedct_flwr.audit.audit import About, Audit, Candidates, How, Members, attack, play, with_members
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, take
 from fedct_flwr.evaluation.references import centralized, local_only
 from fedct_flwr.scoring.intervals import Z
-from fedct_flwr.seeding import generator
+from fedct_flwr.types import generator
 
 _LONG: Final = 1e6
 """Minutes: what is measured must not depend on what else the machine does."""

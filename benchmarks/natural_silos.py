@@ -17,8 +17,7 @@ from benchmarks.data import ADULT, MUSHROOM, Source, federated
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled, take
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples, generator
 
 SOURCES: Final = {
     "adult-by-workclass": replace(ADULT, by="workclass", unused=["split", "fnlwgt"]),

@@ -30,9 +30,8 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.scoring.intervals import CHANCE, verdict
-from fedct_flwr.seeding import generator
-from fedct_flwr.silo.answers import cotrain
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
+from fedct_flwr.silo.personal import cotrain
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, generator
 from fedct_flwr.wire.content import Query
 
 LEARNERS: Final[dict[str, dict[str, Any]]] = {

@@ -13,8 +13,7 @@ from benchmarks.natural_silos import NATURAL
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool, shuffled
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples, generator
 
 _MOST_TESTED: Final = 300
 _NUMBERS, _CATEGORIES = 16, 12

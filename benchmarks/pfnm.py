@@ -22,7 +22,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.learners import Averageable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.seeding import generator
+from fedct_flwr.types import generator
 
 Matrix: TypeAlias = NDArray[np.float64]
 Vector: TypeAlias = NDArray[np.float64]

@@ -16,8 +16,7 @@ from benchmarks.data import federated
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples, generator
 
 NAME: Final = "practices"
 SIZES: Final = (161, 334, 232, 411, 301, 198, 372, 268, 532, 467)

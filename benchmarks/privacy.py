@@ -27,8 +27,7 @@ from fedct_flwr.privacy.accounting import calibrate, quick_epsilon
 from fedct_flwr.privacy.mechanisms import Xor, repeated
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.scoring import accuracy
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, HardLabels, VoteCounts
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, HardLabels, VoteCounts, generator
 
 PAPERS_MECHANISM: Final = "xor, the paper's"
 PAPERS_BITS: Final = 3_000

@@ -16,8 +16,7 @@ from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.preprocessing import standard
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.scoring import accuracy
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import Examples, Features, HardLabels
+from fedct_flwr.types import Examples, Features, HardLabels, generator
 
 MODEL: Final[dict[str, Any]] = {"C": 0.1, "tol": 1e-3, "max_iter": 1000}
 """Logistic regression of the personal models, on features of the public set."""

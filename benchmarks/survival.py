@@ -21,11 +21,10 @@ from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.targets import MedianGrade
 from fedct_flwr.consensus.grades import GRADES, consensus_of_grades
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.seeding import generator
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import concordance, times_of
 from fedct_flwr.survival.model import OwnRanking, RiskModel
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, generator
 
 Division: TypeAlias = tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame], Any]
 """Tables to train on and to test with, by silo, and the public set."""

@@ -19,13 +19,12 @@ from benchmarks.methods import SETTINGS
 from benchmarks.prediction_consensus import consensus
 from benchmarks.variants import shifted
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.consensus.trust import dynamic, naive, similarity_of_values, targets_of
+from fedct_flwr.consensus.prediction import dynamic, naive, similarity_of_values, targets_of
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.soft import weighted_values
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples, generator
 
 MEANS: Final = np.array([[-2.0, -2.0], [-2.0, 2.0], [2.0, -2.0], [2.0, 2.0]])
 FLIPPED: Final = 0.1

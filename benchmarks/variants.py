@@ -20,8 +20,7 @@ from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.federated import PublicSet, pool
 from fedct_flwr.datasets.partition import dirichlet, iid, split_over_silos
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, SiloName
+from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, SiloName, generator
 
 BAD: Final = ("silo-2", "silo-9")
 

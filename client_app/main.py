@@ -1,21 +1,24 @@
 """The silo's ClientApp: one silo round for each instruction. Nothing but votes or a numbered refusal goes back."""
 
 import contextlib
+from collections.abc import Mapping
 from typing import Final
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedct_flwr import silo
+from fedct_flwr import secure_sum, silo
 from fedct_flwr.runs.records import keep_error
-from fedct_flwr.silo.opening import once_left, open_silo_context, run_of_simulation, silo_named
-from fedct_flwr.silo.round import answer
+from fedct_flwr.silo.round import answer, once_left, open_silo_context, run_of_simulation, silo_named
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ConfigError, DataError, Refusal, Refused, SiloName, TrainingError
 from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import ACTION, asks_for_weights, from_record, to_record
 
 _UNKNOWN_SILO: Final = "unknown"
+_REASONS: Final[Mapping[type[Exception], Refusal]] = {
+    ConfigError: Refusal.CONFIG, DataError: Refusal.NO_DATA, TrainingError: Refusal.TRAINING_FAILED
+}  # fmt: skip
 
 app = ClientApp()
 
@@ -36,18 +39,10 @@ def train(message: Message, context: Context) -> Message:
     except Refused as refused:
         logger.warning("Silo %s sends no labels: %s", name, refused)
         reply = encode_refusal(name, refused.reason)
-    except ConfigError as error:
+    except (ConfigError, DataError, TrainingError) as error:
         logger.error("Silo %s: %s", name, error)
         _tell(message, context, name, error)
-        reply = encode_refusal(name, Refusal.CONFIG)
-    except DataError as error:
-        logger.error("Silo %s: %s", name, error)
-        _tell(message, context, name, error)
-        reply = encode_refusal(name, Refusal.NO_DATA)
-    except TrainingError as error:
-        logger.error("Silo %s: %s", name, error)
-        _tell(message, context, name, error)
-        reply = encode_refusal(name, Refusal.TRAINING_FAILED)
+        reply = encode_refusal(name, next(reason for kind, reason in _REASONS.items() if isinstance(error, kind)))
     except Exception as error:
         logger.exception("Silo %s: an unexpected error", name)
         _tell(message, context, name, error)
@@ -59,10 +54,11 @@ def train(message: Message, context: Context) -> Message:
 def add(message: Message, context: Context) -> Message:
     """Answer one message of a secure sum. Never raises, as above."""
     try:
-        return silo.sums_at(context).answer(message)
+        return silo.add_in_sum(message, context)
     except Exception:
         logger.exception("A silo takes no part in a secure sum")
-        return Message(to_record(silo.refused_sum()), reply_to=message)
+        refused = secure_sum.refusal(secure_sum.SumRefused(secure_sum.Fault.TERMS))
+        return Message(to_record(refused), reply_to=message)
 
 
 def _tell(message: Message, context: Context, name: SiloName, error: Exception) -> None:

@@ -10,8 +10,8 @@ from fedct_flwr.front_door import importing
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
     from fedct_flwr.algorithms.fedkt import PATE, FedKT, PrivatePATE
-    from fedct_flwr.algorithms.joint import JointLabeler
-    from fedct_flwr.algorithms.prediction import DistributedDistillation, FedMD, PredictionConsensus
+    from fedct_flwr.algorithms.noisy_sums import JointLabeler
+    from fedct_flwr.algorithms.targets import DistributedDistillation, FedMD, PredictionConsensus
     from fedct_flwr.baselines.client_drift import FedDyn, FedProx, Scaffold
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
     from fedct_flwr.baselines.feddf import FedDF
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
-    from fedct_flwr.version import __version__ as __version__
+
+__version__ = "0.1.0"
 
 __all__ = [
     "IID", "PATE", "ConfigError", "Count", "DataError", "DataWarning", "DawidSkene", "Dirichlet",
@@ -35,7 +36,6 @@ __all__ = [
     "PrivacyWarning", "PrivateFedAvg", "PrivatePATE", "Qualified", "Repeats", "Run", "RunError", "Scaffold",
     "SiloModel", "TrainingError", "count", "read_run", "repeat", "simulate",
 ]  # fmt: skip
-
 
 __getattr__ = importing(__name__)
 

@@ -1,9 +1,11 @@
-"""Array aliases with their shapes, the abstention label, errors a user can act on, and reasons to refuse."""
+"""Array aliases with their shapes, errors a user can act on, reasons to refuse, and random streams of a run's seed."""
 
+import hashlib
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 ABSTAIN: Final = -1
@@ -123,10 +125,7 @@ class Refusal(Numbered):
     FINGERPRINT = 4, "the public set is not the same on both sides (fingerprints differ)"
     CLASSES = 5, "the label space is not the same on both sides"
     ROUND = 6, "the message is of another round, or asks again with other labels"
-    QUERY = (
-        7,
-        "the query asks for more than the public set has, for nothing, or for too many votes",
-    )
+    QUERY = 7, "the query asks for more than the public set has, for nothing, or for too many votes"
     LENGTH = 8, "the number of labels is not the number asked for"
     UNKNOWN_CLASS = 9, "a label lies outside the label space"
     SILO = 10, "the silo is not on the roster, or two nodes claim its name"
@@ -160,3 +159,27 @@ class Refused(FedctError):
     def __init__(self, reason: Refusal) -> None:
         super().__init__(reason.sentence)
         self.reason = reason
+
+
+def seed_words(seed: int, *scope: str | int) -> list[int]:
+    """Eight 32-bit words, different for every ``(seed, *scope)``, the same on every platform."""
+    # A NumPy integer must give the stream of the Python integer that it equals.
+    parts = (int(seed), *(part if isinstance(part, str) else int(part) for part in scope))
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return [int(word) for word in np.frombuffer(digest, dtype="<u4")]
+
+
+def generator(seed: int, *scope: str | int) -> Generator:
+    """A generator of its own for a scope such as ``("split", silo)`` or ``("ties", round)``.
+
+    >>> generator(0, "ties", 1).integers(100) == generator(0, "ties", 1).integers(100)
+    np.True_
+    >>> generator(0, "ties", 1).random() == generator(0, "ties", 2).random()
+    False
+    """
+    return np.random.default_rng(seed_words(seed, *scope))
+
+
+def random_state(seed: int, *scope: str | int) -> int:
+    """A scikit-learn ``random_state``, in ``0..2**31-1``."""
+    return seed_words(seed, *scope)[0] >> 1

@@ -13,8 +13,7 @@ from fedct_flwr import coordinator, datasets, evaluation, integrations, silo
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Roster, Study, Subject
-from fedct_flwr.flower.grid import PollingGrid
-from fedct_flwr.flower.prompt import PromptGrid
+from fedct_flwr.flower.grid import PollingGrid, PromptGrid
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.records import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
@@ -30,19 +29,10 @@ if TYPE_CHECKING:
 # Settings that may differ between a run and its continuation: none of them changes a round's result.
 _MAY_CHANGE = frozenset(
     {
-        "num-server-rounds",
-        "stop-at-fixed-point",
-        "resume",
-        "run-dir",
-        "min-silos",
-        "roster-deadline",
-        "round-deadline",
-        "student",
-        "student-params",
-        "tracking",
-        "baselines",
+        "num-server-rounds", "stop-at-fixed-point", "resume", "run-dir", "min-silos", "roster-deadline",
+        "round-deadline", "student", "student-params", "tracking", "baselines",
     }
-)
+)  # fmt: skip
 
 app = ServerApp()
 
@@ -109,7 +99,6 @@ def _tracked(study: Study) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """The monitor of the run, if its config names one."""
     if study.config.tracking == "none":
         return contextlib.nullcontext({})
-
     return integrations.MLflow(study.folder).follow(resumed=study.checkpoint is not None)
 
 

@@ -48,7 +48,7 @@ FAULTS = [
     Fault("hospital/approval.py", "in (Event.APPROVED, Event.REVOKED)]", "is Event.APPROVED]"),
     # What is used is what was approved: one reading, and contents are compared.
     Fault(
-        "silo/opening.py",
+        "silo/round.py",
         "return _OWN.get() or silo.read_once(",
         "return silo.read_once(",
         "attacks/test_swapped_files.py",
@@ -148,11 +148,11 @@ FAULTS = [
     # What every message is: one encoding, of the same study and public set.
     Fault("wire/codec.py", "if payload != encoded:", "if False:"),
     Fault("wire/codec.py", "!= terms.public_fingerprint:", "is None:"),
-    Fault("wire/packing.py", "if bits[count * width :].any():", "if False:"),
-    Fault("wire/packing.py", "codes.max() >= num_classes + abstentions", "codes.max() > num_classes + abstentions"),
+    Fault("wire/kinds.py", "if bits[count * width :].any():", "if False:", "wire/test_packing.py"),
+    Fault("wire/kinds.py", "max() >= num_classes + abst", "max() > num_classes + abst", "wire/test_packing.py"),
     # Secure sums: masks cancel, too few shares tell nothing, and no step is answered twice with other contents.
     Fault("secure_sum/masks.py", "self._total -= self._mask", "self._total += self._mask", "secure_sum/test_sums.py"),
-    Fault("secure_sum/shares.py", "range(quorum - 1)", "range(max(1, quorum - 2))"),
+    Fault("secure_sum/masks.py", "range(quorum - 1)", "range(max(1, quorum - 2))", "secure_sum/test_shares.py"),
     Fault("secure_sum/silo.py", "if asked != request:", "if False:", "secure_sum"),
     Fault("secure_sum/silo.py", "if current.list_signed not in (None, ask.survivors):", "if False:", "secure_sum"),
     Fault("secure_sum/silo.py", "if ask.shape.subject in self.subjects:", "if False:", "secure_sum"),
@@ -167,7 +167,7 @@ FAULTS = [
     Fault("consensus/dawid_skene.py", "_decided(found.posterior / found.priors", "_decided(found.posterior"),
     Fault("consensus/counting.py", "np.maximum(voters, 1) < quorum", "np.maximum(voters, 1) <= quorum"),
     Fault("consensus/counting.py", "labels[tied] = np.where(stays, now, drawn)", "labels[tied] = drawn"),
-    Fault("consensus/trust.py", "np.divide(p, one_and_entropy, out=work)", "np.copyto(work, p)"),
+    Fault("consensus/prediction.py", "np.divide(p, one_and_entropy, out=work)", "np.copyto(work, p)", "consensus"),
     # The guard judges by records that a model has not seen.
     Fault("learners/safeguard.py", ">= -evidence.error - self.margin", ">= -9 * evidence.error - self.margin"),
     Fault(
@@ -181,15 +181,15 @@ FAULTS = [
     Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
     # Training on a table, and with networks.
     Fault("learners/sklearn.py", "self.labels[y], **fit_params", "y, **fit_params", "learners interop/test_classes.py"),
-    Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
+    Fault("silo/learning.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.
     Fault("datasets/delimited.py", "decimal_point=tables.decimal,", ""),
     Fault("datasets/delimited.py", ", *tables.missing]", "]", "datasets"),
     # A query: what an error may quote, and what it may read.
     Fault("coordinator/questions.py", "self._roster.claim(node, silo)", "pass", "coordinator"),
-    Fault("coordinator/joint.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),
-    Fault("coordinator/joint.py", "if self._lost_in_a_row == _LOST_IN_A_ROW:", "if False:", "federation/test_joint.py"),
+    Fault("coordinator/noisy_sums.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),
+    Fault("coordinator/noisy_sums.py", "in_a_row == _LOST_IN_A_ROW:", "in_a_row < 0:", "federation/test_joint.py"),
     Fault("datasets/query.py", "return name in known or", "return True or"),
     Fault("datasets/query.py", 'if statements[0].type.name == "SELECT" else ""', ""),
     Fault("datasets/query.py", "+ _MOST_MEMORY", "+ (_MOST_MEMORY << 6)"),

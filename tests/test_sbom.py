@@ -12,8 +12,9 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from tests.processes.test_counts import MORE
 from tests.readme import ROOT
-from tests.test_locks import MORE, versions
+from tests.test_locks import versions
 from tests.wheelhouses import load_script, sha256, write_wheel
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.seeding import seed_words
+from fedct_flwr.types import seed_words
 
 scopes = st.lists(st.one_of(st.text(max_size=5), st.integers(-5, 5)), max_size=3).map(tuple)
 

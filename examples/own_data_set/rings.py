@@ -12,8 +12,7 @@ from fedct_flwr.datasets.partition import split_over_silos
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples, generator
 from server_app.main import app as server_app
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr import coordinator, integrations, labelers, learners, secure_sum
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.privacy import OF_PROTECTION
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
@@ -36,7 +36,6 @@ OF_SOME: Final = frozenset(
     }
 )  # fmt: skip
 """Settings of every run that only some algorithms use."""
-
 
 _IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and find_algorithm(config).asks_students()))
 # Others learn the same from the same records, however often.
@@ -66,7 +65,7 @@ def check_run(
         if dataset is None:
             coordinator.real_terms(subject, config.roster)
             if config.method.trains_together:
-                coordinator.real_plan(subject)
+                _ = subject.approved_joint
         else:
             secure_sum.simulated_terms(config, config.roster or tuple(silos))
     if dataset is None:
@@ -139,10 +138,7 @@ def _of_settings(config: RunConfig, algorithm: Algorithm, given: Collection[str]
 
 def _student(config: RunConfig, subject: "Subject") -> "Learner | None":
     """The untrained student, None without one. Raises ConfigError if it cannot be made or saved, DataError."""
-    if not config.student:
-        return None
-
-    return coordinator.make_student(config, subject.schema, subject.public).learner
+    return coordinator.make_student(config, subject.schema, subject.public).learner if config.student else None
 
 
 def _of_learners(
@@ -155,7 +151,6 @@ def _of_learners(
         students.append(Choice("a network as student", chosen, {"network": _OF_STUDENTS}))
     if dataset is None:
         return [students]
-
     networks = any(isinstance(learner, Resumable) for learner in learners.named_learners(config, dataset))
     of_students = [name for name, other in ALGORITHMS.items() if other.asks_students()]
     once = Needs(

@@ -22,16 +22,7 @@ from fedct_flwr import coordinator
 from fedct_flwr.config.method import OWN, methods
 from fedct_flwr.config.privacy import IN_SHARES
 from fedct_flwr.config.settings import Uses, either
-from fedct_flwr.consensus.counting import (
-    Ballot,
-    Consensus,
-    Decide,
-    State,
-    certified,
-    counting,
-    plurality,
-    qualified,
-)
+from fedct_flwr.consensus.counting import Ballot, Consensus, Decide, State, certified, counting, plurality, qualified
 from fedct_flwr.coordinator.algorithm import CO_TRAINING, IN_SUMS, SiloCount, VoteSharing
 from fedct_flwr.types import ABSTAIN, FEWEST_SILOS, LABEL_DTYPE, Answers, ConfigError, HardLabels, RunError
 from fedct_flwr.wire.kinds import HARD, Kind
@@ -71,7 +62,7 @@ class LabelSharing(VoteSharing):
         # Line 1: no example has a label yet.
         labels, state = begun.targets, begun.state
         for t in range(begun.round + 1, last + 1):
-            # Lines 12 and 6, 7: send L, so that P = (U, L). Lines 3 to 5, at each silo (silo/answers.py): train on D_i
+            # Lines 12 and 6, 7: send L, so that P = (U, L). Lines 3 to 5, at each silo (silo/personal.py): train on D_i
             # and P, label U. Line 10: receive L_1, ..., L_m.
             heard = silos.train_and_label(t, labels, state)
             # Line 11: L is the consensus of L_1, ..., L_m.
@@ -232,10 +223,8 @@ class FedCT:
 
 
 Function: TypeAlias = Callable[[NDArray[np.int64]], Any]
-"""From votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``.
-
-Silos are in the order of ``Run.silos``; one that is absent from a round abstains.
-"""
+"""From votes ``(silos, examples)``, classes by their positions or ABSTAIN (-1), to labels ``(examples,)``. Silos are in
+the order of ``Run.silos``; one that is absent from a round abstains."""
 
 _SILOS: Final = "silos"
 

@@ -19,8 +19,7 @@ from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, consistent, counting, plurality
 from fedct_flwr.coordinator.algorithm import ASKING, IN_SUMS
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.kinds import COUNTS, Kind
-from fedct_flwr.wire.packing import can_count
+from fedct_flwr.wire.kinds import COUNTS, Kind, can_count
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.cotraining import CoTraining
@@ -136,7 +135,7 @@ class FedKT(Summable):
         heard = silos.train_and_label(1, begun.targets, begun.state)
         # Lines 14 to 22: count silos whose s students agree, add noise at L1 (20, 21), take the most frequent class.
         labels, state = heard.decided(rule, begun.targets, begun.state)
-        # Line 23: the final model learns the labels (coordinator/global_model.py).
+        # Line 23: the final model learns the labels (coordinator/label_rounds.py).
         yield silos.note(heard, labels, state)
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -155,7 +154,6 @@ class FedKT(Summable):
         """Cost of L2 for each record of a simulated silo; real silos keep their own ledgers."""
         if dataset is None or not self.protects_records:
             return None
-
         num_public = len(dataset.public)
         asked = config.asked_about(num_public)
         settings = self.transfer_settings(dataset.fewest_units)
@@ -176,7 +174,6 @@ class FedKT(Summable):
             )
         if dataset is None:
             return
-
         if not can_count(len(dataset.schema.classes), self.votes):
             raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
         if self.protects_records:

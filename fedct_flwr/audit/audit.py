@@ -24,9 +24,8 @@ from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.learners import Choosing, Learner
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.scoring.intervals import Estimate
-from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.silo.site import Site
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName, generator, random_state
 
 FEWEST: Final = 10
 """Candidates in all: with fewer, no interval says anything."""

@@ -19,8 +19,7 @@ from flwr.serverapp import strategy
 from fedct_flwr import privacy
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing
 from fedct_flwr.config.run import RunConfig, of_run
-from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, random_state
 from fedct_flwr.wire.messages import ARRAYS, NUM_EXAMPLES, Weights, to_arrays, to_weights
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from scipy.special import softmax
 from fedct_flwr.baselines.weight_sharing import Averaging, WeightSharing, network
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.learners import Averageable, Distillable
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, Features
+from fedct_flwr.types import ConfigError, Features, generator
 from fedct_flwr.wire.messages import ARRAYS, to_arrays, to_weights
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fedct_flwr.algorithms.table import DEFAULT
+from fedct_flwr.algorithms import DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.run_options import (
     Accept,

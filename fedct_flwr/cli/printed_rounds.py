@@ -16,8 +16,8 @@ from fedct_flwr.datasets.inspection import Finding
 from fedct_flwr.evaluation import scoreboard
 from fedct_flwr.evaluation.scoreboard import distrusts
 from fedct_flwr.report.summary import what_leaves
-from fedct_flwr.runs.records import GLOBAL_MODEL, Monitor, certificate, errors_of, grouped, scores_of_all
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.records import GLOBAL_MODEL, certificate, errors_of, grouped, scores_of_all
+from fedct_flwr.runs.run_folder import Monitor, RunFolder
 from fedct_flwr.runs.scores import TESTS, SiloScores, comparable, has_scores, means, notes, of_global_models
 from fedct_flwr.text.printable import count, from_here
 

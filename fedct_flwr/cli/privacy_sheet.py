@@ -10,7 +10,7 @@ import typer
 
 from fedct_flwr import silo
 from fedct_flwr.algorithms.fedct import LabelSharing
-from fedct_flwr.algorithms.joint import JointLabeler
+from fedct_flwr.algorithms.noisy_sums import JointLabeler
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.promised import sheets_of
 from fedct_flwr.cli.silo.folder import SILO_FILE
@@ -198,7 +198,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> Sheet:
         labels=bool(kind and kind.one_label),
         students=config.method.votes,
         lessons=config.method.transfer_settings(1).lessons,
-        probabilities=bool(kind and kind.own_targets),
+        probabilities=bool(kind and kind.for_numbers),
         values=bool(run.outcome.quantity),
         summed=config.method.in_sums,
     )

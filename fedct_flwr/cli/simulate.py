@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
+from fedct_flwr.algorithms import ALGORITHMS, DEFAULT
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run
 from fedct_flwr.cli.report import write_at_end, write_meanwhile

@@ -1,6 +1,6 @@
 """An algorithm as a run config holds it: its own settings, and its part in what follows from those of the run.
 
-``config`` names no algorithm. ``algorithms/table.py`` does, each with its class, which is imported on use.
+``config`` names no algorithm. ``algorithms/__init__.py`` does, each with its class, which is imported on use.
 """
 
 from collections import UserDict
@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -18,7 +17,7 @@ from fedct_flwr.config.settings import Choice, Uses, config_error, kebab, uses, 
 from fedct_flwr.text.printable import suggest
 from fedct_flwr.types import ConfigError
 
-_TABLE: Final = "fedct_flwr.algorithms.table"
+_TABLE: Final = "fedct_flwr.algorithms"
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,7 @@ class Method:
         try:
             return cls._adapter().validate_python(given)
         except ValidationError as error:
-            names = {name: key for key, name in cls.own().items()}
-            raise config_error(error, where, names) from None
+            raise config_error(error, where, {name: key for key, name in cls.own().items()}) from None
 
     def settings(self) -> dict[str, Any]:
         """Keys of the run config and their values."""
@@ -186,14 +184,9 @@ def default_method() -> str:
     return str(import_module(_TABLE).DEFAULT)
 
 
-def defaults_of_all() -> Mapping[str, Any]:
+def defaults_of_all() -> dict[str, Any]:
     """The settings of all algorithms by key."""
-    return _defaults(tuple(methods().values()))
-
-
-@cache
-def _defaults(known: tuple[type[Method], ...]) -> Mapping[str, Any]:
-    return MappingProxyType({key: value for method in known for key, value in method.defaults().items()})
+    return {key: value for method in methods().values() for key, value in method.defaults().items()}
 
 
 def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> Method:

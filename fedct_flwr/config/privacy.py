@@ -30,7 +30,6 @@ IN_SHARES: Final = ("gaussian",)
 _NEED_DELTA: Final = ("gaussian",)
 """Those among them that promise nothing at delta = 0."""
 
-
 TallyNoise: TypeAlias = Annotated[str, one_of(("", *ON_COUNTS))]
 """Noise on all silos' votes; empty: what the algorithm takes by default."""
 TransferNoise: TypeAlias = Annotated[str, one_of(ON_COUNTS)]
@@ -110,11 +109,7 @@ OF_STUDENTS: Final = "fedkt-l2"
 
 PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
     {
-        "none": Protection(
-            leaves="the labels of the model itself, without noise",
-            extra="",
-            reads_votes=True,
-        ),
+        "none": Protection(leaves="the labels of the model itself, without noise", extra="", reads_votes=True),
         "dp-sgd": Protection(
             labeler="fedct_flwr.labelers.dp_sgd:labeler",
             leaves="the labels of a network of their own, in whose training no record's gradient counts for more than "
@@ -150,7 +145,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
 
 OF_LABELS: Final = tuple(name for name in PROTECTIONS if name != OF_STUDENTS)
 """Protections of labels, and none at all."""
-
 
 OF_PROTECTION: Final[Mapping[str, Uses]] = {
     name: uses("epsilon", "delta", *entry.own) if entry.labeler else {} for name, entry in PROTECTIONS.items()

@@ -28,7 +28,6 @@ TRACKERS: Final = ("none", "mlflow")
 
 _OF_CLASSES: Final = ("algorithm", "partition", "class-weight", "protection", "student")
 
-
 _GONE: Final = frozenset({"bad-silos", "corruption", "corruption-number"})
 
 

@@ -321,7 +321,6 @@ Name = Annotated[str, AfterValidator(_name)]
 Address = Annotated[str, AfterValidator(_address)]
 """``host:port``."""
 
-
 _MOST_NAMED: Final = 4
 _EXAMPLES: Final = 3
 

@@ -23,12 +23,7 @@ from pydantic import (
 
 from fedct_flwr.config.app import AppSettings
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
-from fedct_flwr.config.privacy import (
-    OF_STUDENTS,
-    PROTECTIONS,
-    PrivacySettings,
-    TransferSettings,
-)
+from fedct_flwr.config.privacy import OF_STUDENTS, PROTECTIONS, PrivacySettings, TransferSettings
 from fedct_flwr.config.settings import (
     MAX_INT,
     Address,

@@ -7,20 +7,10 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedct_flwr.config.columns import ColumnForm
-from fedct_flwr.config.settings import (
-    Address,
-    ClassName,
-    Name,
-    OptionalVisiblePath,
-    Settings,
-    VisibleName,
-    VisiblePath,
-)
-from fedct_flwr.config.tables import Side, StudyTables
+from fedct_flwr.config.settings import Address, ClassName, Name, OptionalVisiblePath, Settings, VisibleName, VisiblePath
+from fedct_flwr.config.tables import ColumnForm, Side, StudyTables
 from fedct_flwr.text.printable import suggest
-from fedct_flwr.wire.content import MOST_STEPS, Grid
-from fedct_flwr.wire.packing import MAX_VALUE
+from fedct_flwr.wire.content import MAX_VALUE, MOST_STEPS, Grid
 
 
 class StudySums(Settings):

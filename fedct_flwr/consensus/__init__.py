@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING
 from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.consensus.prediction import consensus_of_values, prediction_consensus
-    from fedct_flwr.consensus.trust import TRUSTS, naive, similarity_of_values
+    from fedct_flwr.consensus.prediction import (
+        TRUSTS,
+        consensus_of_values,
+        naive,
+        prediction_consensus,
+        similarity_of_values,
+    )
 
 __all__ = ["TRUSTS", "consensus_of_values", "naive", "prediction_consensus", "similarity_of_values"]
 

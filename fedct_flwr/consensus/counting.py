@@ -66,7 +66,7 @@ def tally(votes: Iterable[HardLabels], num_examples: int, num_classes: int) -> V
            [1, 1],
            [0, 0]], dtype=int32)
     """
-    carried: VoteCounts | None = None
+    carried: VoteCounts | int = 0
     recent = np.zeros((num_classes, num_examples), dtype=np.uint8)
     hit = np.empty(num_examples, dtype=np.bool_)
     narrow = np.empty(num_examples, dtype=np.uint8 if num_classes < _BYTE else LABEL_DTYPE)
@@ -77,13 +77,9 @@ def tally(votes: Iterable[HardLabels], num_examples: int, num_classes: int) -> V
             np.equal(narrow, c, out=hit)
             np.add(row, hit.view(np.uint8), out=row)
         if number % _BYTE == 0:
-            carried = _add(carried, recent)
+            carried = carried + recent.astype(np.int32)
             recent[:] = 0
-    return _add(carried, recent).T
-
-
-def _add(counts: VoteCounts | None, recent: NDArray[np.uint8]) -> VoteCounts:
-    return recent.astype(np.int32) if counts is None else counts + recent
+    return (carried + recent.astype(np.int32)).T
 
 
 def plurality(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
@@ -164,11 +160,7 @@ def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
     ``decide`` decides on these counts (Li, He, Song, IJCAI 2021, arXiv:2010.01017, Algorithm 1, lines 14 to 22). A row
     where no silo is consistent is all zero: the paper's argmax would say class 0, ``plurality`` abstains.
     """
-
-    def weighed(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
-        return decide(votes * counts, incumbent, rng)
-
-    count = counting(num_classes, weighed)
+    count = counting(num_classes, lambda counts, incumbent, rng: decide(votes * counts, incumbent, rng))
 
     def apply(
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
@@ -183,19 +175,15 @@ def counting(
 ) -> Consensus:
     """The stateless consensus that counts labels and decides on the counts."""
 
-    def init(silos: Sequence[SiloName]) -> State:
-        return {}
+    def of_sum(total: VoteCounts, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
+        return decide(total, incumbent, rng), state
 
     def apply(
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
     ) -> tuple[HardLabels, State]:
-        counts = tally((votes for _, votes in ballots), len(incumbent), num_classes)
-        return decide(counts, incumbent, rng), state
+        return of_sum(tally((votes for _, votes in ballots), len(incumbent), num_classes), incumbent, state, rng)
 
-    def of_sum(total: VoteCounts, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
-        return decide(total, incumbent, rng), state
-
-    return Consensus(init, apply, of_sum=of_sum, certify=certify)
+    return Consensus(lambda silos: {}, apply, of_sum=of_sum, certify=certify)
 
 
 def shares_of_votes(num_classes: int) -> Consensus:
@@ -203,9 +191,7 @@ def shares_of_votes(num_classes: int) -> Consensus:
 
     Classes of an example without votes have equal shares. The state keeps the shares ``(examples, classes)``.
     """
-
-    def init(silos: Sequence[SiloName]) -> State:
-        return {_SHARES: np.empty((0, num_classes), dtype=np.float32)}
+    none_yet = np.empty((0, num_classes), dtype=np.float32)
 
     def apply(
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
@@ -219,4 +205,4 @@ def shares_of_votes(num_classes: int) -> Consensus:
     def alike(state: State) -> SoftVotes | None:
         return state[_SHARES] if len(state[_SHARES]) else None
 
-    return Consensus(init, apply, alike=alike)
+    return Consensus(lambda silos: {_SHARES: none_yet}, apply, alike=alike)

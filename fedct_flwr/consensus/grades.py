@@ -1,6 +1,6 @@
 """Grades of risk, and the consensus on them: their mean or median for each public example, cut into grades again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -39,16 +39,13 @@ def consensus_of_grades(num_grades: int, *, median: bool = False) -> Consensus:
         decided[graded] = grades(middle, num_grades)
         return decided
 
-    def apply(ballots: Iterable[Ballot], incumbent: Answers, state: State, rng: Generator) -> tuple[Answers, State]:
-        return decide(tally((votes for _, votes in ballots), len(incumbent), num_grades)), state
-
     def of_sum(total: VoteCounts, incumbent: Answers, state: State, rng: Generator) -> tuple[Answers, State]:
         return decide(total), state
 
-    def init(silos: Sequence[str]) -> State:
-        return {}
+    def apply(ballots: Iterable[Ballot], incumbent: Answers, state: State, rng: Generator) -> tuple[Answers, State]:
+        return decide(tally((votes for _, votes in ballots), len(incumbent), num_grades)), state
 
-    return Consensus(init, apply, of_sum=None if median else of_sum)
+    return Consensus(lambda silos: {}, apply, of_sum=None if median else of_sum)
 
 
 def _means(counts: VoteCounts) -> NDArray[np.float64]:

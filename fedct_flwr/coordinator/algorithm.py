@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, ca
 
 from pydantic import Field
 
-from fedct_flwr import coordinator, privacy
+from fedct_flwr import privacy
 from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import MAX_INT, Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, plurality
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.coordinator.cotraining import CoTraining
-    from fedct_flwr.coordinator.questions import Learning
     from fedct_flwr.coordinator.study import Study
     from fedct_flwr.datasets.federated import FederatedDataset
     from fedct_flwr.privacy.budget import Spending
@@ -62,11 +61,8 @@ class Algorithm(Method):
 
     def cautions(self, config: "RunConfig", num_silos: int) -> list[str]:
         """Settings of the silos' noise that are allowed but probably mistakes, a sentence each."""
-        if not self.protects_silos:
-            return []
-
-        weakness = privacy.weak_delta(config.delta, num_silos, privacy.PrivacyUnit.SILO)
-        return [weakness] if weakness else []
+        found = privacy.weak_delta(config.delta, num_silos, privacy.PrivacyUnit.SILO) if self.protects_silos else ""
+        return [found] if found else []
 
 
 class VoteSharing(Algorithm):
@@ -87,9 +83,9 @@ class VoteSharing(Algorithm):
         """Ask the silos and decide, from the round after ``begun`` to ``last``; yields after each round."""
 
     @property
-    def learning(self) -> "Learning":
-        """Training with other silos' probabilities, where silos share them."""
-        return coordinator.Learning()
+    def others_weight(self) -> float:
+        """Weight of other silos' probabilities, where silos share them; 0: before their own records."""
+        return 0.5
 
     def spent_at_silos(self, config: "RunConfig", dataset: "FederatedDataset | None") -> "Spending | None":
         """Cost for each record of the silos' own noise on their students' votes, if they add any."""
@@ -104,7 +100,6 @@ IN_ROUNDS: Final[Uses] = ASKING | uses("report-scores", "stop-at-fixed-point", "
 
 CO_TRAINING: Final[Uses] = IN_ROUNDS | uses("pseudo-weight", "protection")
 """And of those in which they learn labels."""
-
 
 _SECURE: Final = Needs("secure = true", lambda config: config.method.in_sums)
 IN_SUMS: Final[Uses] = uses("min-summands", "may-collude", needs=_SECURE)

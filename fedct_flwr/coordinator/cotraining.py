@@ -7,7 +7,7 @@ holds the labels that these stand for. Where a quantity is predicted, they share
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -19,24 +19,31 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr import coordinator, secure_sum
-from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import tally
-from fedct_flwr.consensus.label_matrix import label_matrix, opposed
-from fedct_flwr.coordinator.facts import Facts, RoundConsensus, empty_table, facts_of
-from fedct_flwr.coordinator.questions import Answer, Asking, Learning, Questions, no_targets, read_answer
+from fedct_flwr.consensus.dawid_skene import label_matrix, opposed
+from fedct_flwr.coordinator.questions import (
+    Asking,
+    Questions,
+    RoundConsensus,
+    Valid,
+    empty_table,
+    facts_of,
+    no_targets,
+    read_answer,
+    rows_of,
+)
 from fedct_flwr.coordinator.study import Roster, introduce
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes
+from fedct_flwr.types import Answers, Refused, RunError, SiloName, VoteCounts, Votes, generator
 from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Instruction, Query, Terms
+from fedct_flwr.wire.content import Instruction, Query
 from fedct_flwr.wire.messages import to_record
 
 if TYPE_CHECKING:
     from fedct_flwr.consensus.counting import Ballot, Consensus, State
     from fedct_flwr.coordinator.summing import Sums
-    from fedct_flwr.wire.sums import Summed
+    from fedct_flwr.wire.other_kinds import Summed
 
 _TARGETS: Final = "targets"
 
@@ -68,7 +75,7 @@ class Heard:
     votes: Mapping[SiloName, Votes]
     total: VoteCounts | None
     excluded: Mapping[SiloName, float]
-    answers: Mapping[SiloName, tuple[Answer, float]]
+    answers: Valid
     absent: Mapping[SiloName, str]
     rng: Generator
 
@@ -97,52 +104,37 @@ class CoTraining(Strategy):
     at a fixed point (the same silos voted and no label changed), and begins after a checkpoint's round if one is given.
     ``timeout`` is each round's deadline in seconds.
 
-    - ``votes``: 0 asks silos for labels, a number above for counts of votes on each example.
-    - ``answer``: name of the kind of answer, for kinds that are asked for by name.
-    - ``learning``: for a consensus that has targets, which asks for probabilities or values.
-    - ``sums``: the coordinator learns the answers' sum alone.
-    - ``noise``: silos first add shares of noise of this standard deviation to the sum, in votes of one silo.
-    - ``excludes``: whether silos with opposite labels are left out. Not where the rule adds noise: all votes decide who
-      is left out, so one silo would change the counts by more than the noise is made for.
+    ``sums`` add the answers where only their sum is asked for. ``excludes``: whether silos with opposite labels are
+    left out. Not where the rule adds noise: all votes decide who is left out, so one silo would change the counts by
+    more than the noise is made for.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
 
     def __init__(
         self,
-        terms: Terms,
-        consensus: "Consensus",
+        asking: Asking,
         roster: Roster,
         rounds: Rounds,
         *,
         min_silos: int = 2,
-        query_size: int = 0,
-        votes: int = 0,
-        answer: str = "",
-        learning: Learning | None = None,
         sums: "Sums | None" = None,
-        noise: float = 0.0,
         excludes: bool = True,
         stop_at_fixed_point: bool = True,
-        seed: int = 0,
         folder: RunFolder | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        self._terms = terms
-        self._consensus = consensus
+        self._asking = asking
+        self._terms = terms = asking.terms
+        self._consensus = asking.consensus
         self._roster = roster
         self._rounds = rounds
-        self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
-        self._asking = Asking(
-            terms, consensus, self._query_size, votes, learning or Learning(), seed, bool(sums), noise, answer
-        )
-        self.kind = self._asking.kind
+        self.kind = asking.kind
         """Kind of the silos' answers."""
         self._stop_at_fixed_point = stop_at_fixed_point
-        self._seed = seed
         self._folder = folder
         self._rounds_done = checkpoint.round if checkpoint else 0
-        self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
+        self._state = checkpoint.state if checkpoint else asking.consensus.init(roster.silos)
         self._deadline = 3600.0
         self._questions = Questions(roster, min_silos)
         self._table = empty_table(self.kind, terms.num_public)
@@ -219,7 +211,7 @@ class CoTraining(Strategy):
         """Log the plan of the rounds."""
         logger.info(
             "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
-            self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
+            self._terms.study, len(self._roster.silos), self._terms.num_public, self._asking.query_size,
             self._terms.quantity or f"{self._terms.num_classes} classes", self._terms.public_fingerprint.hex()[:16],
         )  # fmt: skip
 
@@ -229,7 +221,7 @@ class CoTraining(Strategy):
         """One instruction for all nodes on the roster that are there now, or for each its own."""
         self._table = arrays_to_targets(arrays)
         # After a resume, nodes have no names yet, and each silo goes on with its own targets.
-        if self.kind.own_targets and self._unintroduced and server_round > 1:
+        if self.kind.for_numbers and self._unintroduced and server_round > 1:
             introduce(grid, self._roster, self._deadline)
         self._unintroduced = False
         self._grid = grid
@@ -270,7 +262,7 @@ class CoTraining(Strategy):
         else:
             votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
             excluded = self._opposed(server_round, votes, len(positions)) if self._excludes else {}
-        rng = generator(self._seed, "consensus", server_round)
+        rng = generator(self._asking.seed, "consensus", server_round)
         return Heard(server_round, positions, votes, total, excluded, valid, absent, rng)
 
     def note(self, heard: Heard, labels: Answers, state: "State") -> Checkpoint:
@@ -295,7 +287,7 @@ class CoTraining(Strategy):
             **facts.of_round,
             "instruction_bytes": self._instruction_bytes,
             "bytes_sent": sum(answer.size for answer, _ in heard.answers.values()),
-            "silos": self._of_silos(heard.answers, facts),
+            "silos": rows_of(heard.answers, facts.of_silos, self._consensus.report(self._state)),
             "absent": heard.absent,
             "fixed_point": self.fixed_point is not None,
             **facts.younger,
@@ -331,23 +323,16 @@ class CoTraining(Strategy):
         found = {str(liars): int(certify(counts, liars).sum()) for liars in (1, 2)}
         return {**found, "labels": len(counts)}
 
-    def _added(
-        self, sums: "Sums", ready: Mapping[SiloName, tuple[Answer, float]], server_round: int
-    ) -> tuple[VoteCounts, dict[SiloName, tuple[Answer, float]]]:
+    def _added(self, sums: "Sums", ready: Valid, server_round: int) -> tuple[VoteCounts, Valid]:
         """The sum of the answers of silos that are ready, and what is known of those whose answers are in it."""
         if self._grid is None:
             raise RunError("answers are added before anybody was asked")
         subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
         kind = cast("Summed", self.kind)
         shape = secure_sum.shape_of_votes(kind, self._instruction, self._terms, subject)
-        found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
-        added = {
-            silo: (replace(answer, size=answer.size + sent[silo]), seconds)
-            for silo, (answer, seconds) in ready.items()
-            if silo in found.summands
-        }
+        total, added = sums.sum(self._grid, shape, ready, server_round, self._deadline)
         try:
-            return coordinator.opened(kind, found.total, self._instruction, self._terms, len(added), sums.honest), added
+            return coordinator.opened(kind, total, self._instruction, self._terms, len(added), sums.honest), added
         except Refused:
             raise RunError(
                 f"round {server_round} has a secure sum that {len(added)} silos' {kind.inner.name} cannot add up to: "
@@ -374,19 +359,6 @@ class CoTraining(Strategy):
         elif self.fixed_point is None:
             self.fixed_point = server_round
         self._voters = voters
-
-    def _of_silos(self, valid: Mapping[SiloName, tuple[Answer, float]], facts: Facts) -> dict[SiloName, dict[str, Any]]:
-        quality = self._consensus.report(self._state)
-        return {
-            silo: {
-                "bytes_sent": answer.size,
-                "seconds": round(seconds, 3),
-                **facts.of_silos[silo],
-                "scores": answer.known_scores,
-                "quality": quality.get(silo),
-            }
-            for silo, (answer, seconds) in valid.items()
-        }
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -1,25 +1,37 @@
-"""The rounds of algorithms in which silos share votes, and what is checked before them."""
+"""The rounds of algorithms in which silos share votes, what is checked before them, and the student after them.
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+The student is distilled from the public set and its final labels, and from nothing else: what was promised of the
+labels holds of it (Li, He, Song, IJCAI 2021, Algorithm 1, last line; Papernot et al., arXiv:1610.05755, §3.1).
+"""
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
 from flwr.serverapp import Grid
 
 from fedct_flwr import coordinator, labelers, learners, models, privacy
 from fedct_flwr.config.privacy import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
-from fedct_flwr.coordinator.facts import empty_table
-from fedct_flwr.learners import Learner, Resumable
-from fedct_flwr.learners.build import named_learners
+from fedct_flwr.coordinator.questions import Asking, empty_table
+from fedct_flwr.files import write_json
+from fedct_flwr.learners import Learner, Resumable, Saveable
+from fedct_flwr.learners.build import named_learners, untrained
+from fedct_flwr.learners.catalog import UNSAVED
+from fedct_flwr.learners.text import transformer_for
+from fedct_flwr.runs.records import GLOBAL_MODEL
+from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError, random_state
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.consensus.counting import Consensus
     from fedct_flwr.coordinator.algorithm import VoteSharing
-    from fedct_flwr.coordinator.study import Study
-    from fedct_flwr.datasets.federated import FederatedDataset
+    from fedct_flwr.coordinator.study import Study, Subject
+    from fedct_flwr.datasets.federated import FederatedDataset, PublicSet
+    from fedct_flwr.datasets.schema import Schema
     from fedct_flwr.privacy.budget import Spending
     from fedct_flwr.wire.kinds import Kind
 
@@ -38,20 +50,23 @@ def run_label_rounds(method: "VoteSharing", study: "Study", grid: Grid) -> dict[
         )
     consensus, spent, noise = _consensus(method, study)
     strategy = CoTraining(
-        terms,
-        consensus,
+        Asking(
+            terms,
+            consensus,
+            config.asked_about(terms.num_public),
+            config.seed,
+            method.votes,
+            method.others_weight,
+            summed=method.in_sums,
+            noise=noise,
+            answer=method.kind.name if method.kind.by_name else "",
+        ),
         study.roster,
         method.rounds,
         min_silos=config.min_silos,
-        query_size=config.asked_about(terms.num_public),
-        votes=method.votes,
-        answer=method.kind.name if method.kind.by_name else "",
         sums=coordinator.Sums(coordinator.sum_terms(study), study.roster) if method.in_sums else None,
-        noise=noise,
         excludes=method.noise is None,
-        learning=method.learning,
         stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
-        seed=config.seed,
         folder=study.folder,
         checkpoint=checkpoint,
     )
@@ -80,7 +95,7 @@ def run_label_rounds(method: "VoteSharing", study: "Study", grid: Grid) -> dict[
     if not config.student:
         return facts
     promise = models.promised_by_noise(spent) if spent else models.promised(config, method.kind)
-    return facts | coordinator.add_global_model(study, targets, method.title, promise)
+    return facts | add_global_model(study, targets, method.title, promise)
 
 
 def _consensus(method: "VoteSharing", study: "Study") -> tuple["Consensus", "Spending | None", float]:
@@ -166,3 +181,90 @@ def check_protection(config: "RunConfig", dataset: "FederatedDataset | None") ->
             labelers.labeler_for(
                 labelers.Start(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.units)
             )
+
+
+def add_global_model(study: "Study", targets: HardLabels, title: str, privacy: Mapping[str, Any]) -> dict[str, Any]:
+    """Train the student that the run config names on ``targets`` ``(num_public,)``, and keep it with its card.
+
+    ``privacy`` is what the card says is promised. Returns what ``result.json`` tells.
+    Scores are of the pooled test set, where there is one. Raises RunError if no example is labeled or the files
+    cannot be written, TrainingError.
+    """
+    config, subject, folder = study.config, study.subject, study.folder
+    student = make_student(config, subject.schema, subject.public)
+    labels = train_student(student, subject.public, targets)
+    path = folder.global_model(cast(Saveable, student.learner).suffix)
+    scores: dict[str, dict[str, float | None]] = {}
+    most: float | None = None
+    if subject.test.size:
+        scores["student"] = _scores(student.learner, subject)
+        most = float(np.bincount(subject.test.y).max() / subject.test.size)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        description = models.description_of(config.study, subject.schema, config.student_settings(), subject.public.X)
+        content = models.save_model(path, student.learner, student.transformer, description)
+        facts = models.card_of(
+            config,
+            title,
+            public_fingerprint=study.terms.public_fingerprint.hex(),
+            num_public=len(subject.public),
+            labels=labels,
+            rounds=len(folder.rounds()),
+            privacy=privacy,
+            file=path.name,
+            content=content,
+        )
+        write_json(path.with_suffix(".json"), facts)
+    except OSError as error:
+        raise RunError(
+            f"cannot write the global model to {path}: {error.strerror}; fix that, then resume the run"
+        ) from error
+    logger.info(
+        "Global model: %s, trained on %s public labels%s", path, labels,
+        "".join(f"; accuracy of the {name}: {s['accuracy']:.3f}" for name, s in scores.items())
+        + ("" if most is None else f" (of the most frequent class alone: {most:.3f})"),
+    )  # fmt: skip
+    result = {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}
+    return {GLOBAL_MODEL: result if most is None else {**result, "most_frequent_class": most}}
+
+
+def _scores(model: Predictor, subject: "Subject") -> dict[str, float | None]:
+    accuracy, balanced = both_accuracies(model, subject.test)
+    # Of one class alone there is none.
+    return {"accuracy": accuracy, "balanced_accuracy": None if math.isnan(balanced) else balanced}
+
+
+class Student(NamedTuple):
+    """A learner and the transformer it looks at features through (None for none)."""
+
+    learner: Learner
+    transformer: Any
+
+
+def make_student(config: "RunConfig", schema: "Schema", public: "PublicSet") -> Student:
+    """The untrained student of the run config. Raises ConfigError if it cannot be made or saved, DataError."""
+    settings = config.student_settings()
+    transformer = transformer_for(settings, schema, public.X)
+    learner = untrained(
+        settings,
+        random_state(config.seed, "student"),
+        schema.classes,
+        public.X[:2],
+        transformer,
+        total_steps=config.local_steps * config.rounds,
+    )
+    if config.student in UNSAVED or not models.can_be_saved(learner):
+        raise ConfigError(f"models of student = {config.student!r} cannot be saved: use another learner")
+    return Student(learner, transformer)
+
+
+def train_student(student: Student, public: "PublicSet", targets: HardLabels) -> int:
+    """Train on what ``targets`` ``(num_public,)`` label; returns how many. Raises RunError, TrainingError."""
+    labeled = np.flatnonzero(targets != ABSTAIN)
+    if not len(labeled):
+        raise RunError(
+            f"none of the {len(public)} public examples has a label, so there is nothing that a student could learn "
+            "from: lower the quorum, ask more silos, or leave student out"
+        )
+    student.learner.fit(public.X[labeled], targets[labeled])
+    return len(labeled)

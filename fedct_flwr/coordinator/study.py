@@ -13,7 +13,7 @@ from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedct_flwr.text.printable import count, logger
-from fedct_flwr.types import LABEL_DTYPE, Examples, Refusal, Refused, RunError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, Refusal, Refused, RunError, SiloName
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Joint, Query, Terms
 from fedct_flwr.wire.messages import from_record
@@ -202,6 +202,16 @@ class Subject(NamedTuple):
     def real(cls, study: "StudyFolder") -> "Subject":
         """Subject of a study's folder."""
         return cls(study.schema, study.public, study.test, study.sums, study.joint, study)
+
+    @property
+    def approved_joint(self) -> Joint:
+        """The joint labeler that real silos have approved. Raises ConfigError where their study has none."""
+        if self.joint is None:
+            raise ConfigError(
+                "the joint labeler needs [joint] in study.toml, with about how many records all silos have: add it and "
+                "let the silos approve, or choose another algorithm"
+            )
+        return self.joint
 
     @property
     def agreed_scores(self) -> "StudyScores | None":

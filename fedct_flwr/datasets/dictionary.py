@@ -16,9 +16,9 @@ import pyarrow as pa
 import tomli_w
 from pydantic import model_validator
 
-from fedct_flwr.config.columns import EPOCH, ColumnForm
 from fedct_flwr.config.settings import MOST_BYTES, Settings, VisibleName
 from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.tables import EPOCH, ColumnForm
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import ConfigError

@@ -21,9 +21,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr import datasets
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, quoted
-from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
+from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName, generator
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.inspection import Finding

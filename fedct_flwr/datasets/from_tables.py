@@ -51,9 +51,8 @@ from fedct_flwr.datasets.tables import (
     text_columns,
     with_signed_times,
 )
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, fault, formula_fault, listed, quoted
-from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
+from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName, generator
 
 
 class Source(NamedTuple):

@@ -28,9 +28,8 @@ from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData,
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import PUBLIC, TEST, holds_tables
 from fedct_flwr.datasets.tables import all_classes, class_name, encode_labels
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, fault, listed, quoted, suggest
-from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
+from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName, generator
 
 if TYPE_CHECKING:
     from PIL import Image

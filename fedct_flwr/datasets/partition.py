@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, hold_out, pool, shuffled
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, HardLabels
+from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, HardLabels, generator
 
 _ATTEMPTS: Final = 1000
 

@@ -17,7 +17,7 @@ import pyarrow.csv
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.config.columns import ColumnForm
+from fedct_flwr.config.tables import ColumnForm
 from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.text.printable import count, listed, quoted

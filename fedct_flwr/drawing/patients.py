@@ -14,13 +14,13 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config.columns import EPOCH, ColumnForm
+from fedct_flwr.config.tables import EPOCH, ColumnForm
 from fedct_flwr.datasets.federated import unit_of_each
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.drawing.cells import Domain
 from fedct_flwr.text.printable import quoted, suggest
 from fedct_flwr.types import Answers, ConfigError, Features, Groups
-from fedct_flwr.wire.packing import LONGEST_CONDITION
+from fedct_flwr.wire.content import LONGEST_CONDITION
 
 LABEL: Final = "label"
 """The label's name in conditions, whatever a silo's own column is called."""

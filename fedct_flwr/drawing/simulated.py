@@ -16,8 +16,7 @@ from fedct_flwr.datasets.dictionary import Dictionary
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData, first_of
 from fedct_flwr.drawing.cells import Form
 from fedct_flwr.privacy.randomness import SimulatedNoise
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import Answers, ConfigError, DataError
+from fedct_flwr.types import Answers, ConfigError, DataError, generator
 
 if TYPE_CHECKING:
     # Needs the extra privacy.

@@ -42,7 +42,6 @@ _KEY_IN_USE: Final = 23
 _UNKNOWN_RUN: Final = 16
 _ANSWER_SECONDS: Final = 120.0
 
-
 _APPS: Final = ("server_app", "client_app")
 
 

@@ -11,20 +11,105 @@ Issue for Flower, "Grid.pull_messages: one incomplete or malformed reply blocks 
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from abc import ABC
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from flwr.app import Message
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.serde import message_from_proto
 from flwr.proto import message_pb2 as messages
 from flwr.proto import runtime_pb2 as runtime
+from flwr.proto.recorddict_pb2 import ConfigRecord as ConfigRecordProto
+from flwr.proto.recorddict_pb2 import MetricRecord as MetricRecordProto
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
+from flwr.supercore.inflatable.inflatable_object import get_object_body, get_object_type_from_object_content
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError, inflate_object_from_contents
 
-from fedct_flwr.flower.parts import inflated, part_ids
-from fedct_flwr.flower.prompt import ErrorCode, PromptGrid, seconds_of
 from fedct_flwr.text.printable import count, logger
+
+
+class ErrorCode(IntEnum):
+    """Codes of the errors that come for replies: Flower's, and one of ours."""
+
+    LOAD_CLIENT_APP_EXCEPTION = 1
+    CLIENT_APP_RAISED_EXCEPTION = 2
+    MESSAGE_UNAVAILABLE = 3
+    REPLY_MESSAGE_UNAVAILABLE = 4
+    NODE_UNAVAILABLE = 5
+    CLIENT_APP_CRASHED = 8
+    UNREADABLE = 1000
+
+
+class PromptGrid(Grid, ABC):
+    """A Grid whose ``send_and_receive`` returns as soon as the last reply is there, or the time is up."""
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """A new message; ``Message(...)`` does the same."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+
+def seconds_of(timestamp: str) -> float:
+    """Seconds since the epoch of a time as Flower writes it; 0 if there is none."""
+    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
+
+
+_RECORDS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "ConfigRecord": (ConfigRecord, ConfigRecordProto),
+    "MetricRecord": (MetricRecord, MetricRecordProto),
+}
+_MOST_FIELDS: Final = 8
+"""Most fields of one record; all of ours have one. Flower takes 16 s to read a million, which the gateway lets in."""
+
+
+def part_ids(tree: Any, most: int = 1 << 20) -> list[str]:
+    """Names of a message's parts, each once, from Flower's tree of them; no more than ``most``."""
+    found = dict[str, None]()
+    for name in _names(tree):
+        found[name] = None
+        if len(found) == most:
+            break
+    return list(found)
+
+
+def _names(tree: Any) -> Iterator[str]:
+    """A message's own name comes last: its other parts are sent first."""
+    for child in tree.children:
+        yield from _names(child)
+    yield tree.object_id
+
+
+def is_short(part: bytes) -> bool:
+    """Whether a part is no long record, which Flower would take long to read. Raises for what is no part."""
+    kinds = _RECORDS.get(get_object_type_from_object_content(part))
+    if kinds is None:
+        return True
+    record, proto = kinds
+    fields = proto.FromString(get_object_body(part, record)).items
+    return len(fields) <= _MOST_FIELDS and not any(
+        (field.value.WhichOneof("value") or "").endswith("_list") for field in fields
+    )
+
+
+def inflated(name: str, parts: Mapping[str, bytes], short: Callable[[bytes], bool] = is_short) -> Message | None:
+    """The message of this name that these parts make; None if it is not one. Raises what Flower stumbles over."""
+    if not all(map(short, parts.values())):
+        return None
+    found = inflate_object_from_contents(name, dict(parts))
+    return found if isinstance(found, Message) else None
+
+
+def bare(proto: Any) -> Message:
+    """The message that Flower announces, without its records or its error."""
+    proto.ClearField("error")
+    proto.content.Clear()
+    proto.content.SetInParent()
+    return message_from_proto(proto)
+
 
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0

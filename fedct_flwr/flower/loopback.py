@@ -27,7 +27,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from client_app.main import app as own_client_app
 from fedct_flwr import learners
 from fedct_flwr.files import unsynced
-from fedct_flwr.flower.prompt import ErrorCode, PromptGrid
+from fedct_flwr.flower.grid import ErrorCode, PromptGrid
 from fedct_flwr.learners import Train
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD

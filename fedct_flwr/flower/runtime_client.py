@@ -35,7 +35,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Proto
 
-from fedct_flwr.flower.parts import bare, inflated, is_short, part_ids
+from fedct_flwr.flower.grid import bare, inflated, is_short, part_ids
 from fedct_flwr.types import ConfigError, FedctError
 
 ACQUIRE: Final = "acquire-task"

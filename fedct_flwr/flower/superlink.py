@@ -25,8 +25,7 @@ from typing import Any, Final
 from flwr.proto import fleet_pb2 as fleet
 from flwr.proto import message_pb2 as messages
 
-from fedct_flwr.flower.grid import MOST_PARTS
-from fedct_flwr.flower.parts import part_ids
+from fedct_flwr.flower.grid import MOST_PARTS, part_ids
 from fedct_flwr.text.printable import logger
 
 COMMAND: Final = (sys.executable, "-P", "-m", "fedct_flwr.flower.superlink")

@@ -14,10 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    pass
+from typing import Any, Final
 
 LOOKS: Final = "FEDCT_LOOKS"
 """In the environment of a SuperNode: the descriptor that it writes a byte to for each look for work."""

@@ -33,9 +33,8 @@ from flwr.app import RecordDict
 from fedct_flwr import wire
 from fedct_flwr.hospital.egress_log import EgressLog, keep
 from fedct_flwr.hospital.log_entry import TOTALS, Event, LogEntry, Used, digest_in
-from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.secure_sum.terms import Fault, Shape
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import Refusal, Refused, SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply

@@ -26,8 +26,8 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, is_revoked
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.offline_transport import OfflineAnswer, OfflineQuestion, digest, seal, unseal
 from fedct_flwr.hospital.opening import open_gate
-from fedct_flwr.silo.opening import gated, open_silo_context
 from fedct_flwr.silo.own import OwnSilo
+from fedct_flwr.silo.round import gated, open_silo_context
 from fedct_flwr.types import DataError, Refusal
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.messages import ACTION, from_record, to_record

@@ -19,8 +19,7 @@ from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.seeding import random_state
-from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Groups, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, Groups, HardLabels, TrainingError, random_state
 
 RESIDUAL: Final = 1 << 20
 """A probability of one, on the grid."""

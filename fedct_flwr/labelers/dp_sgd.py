@@ -25,8 +25,7 @@ from fedct_flwr.learners.trained_network import TrainedNetwork, over, seeded
 from fedct_flwr.privacy.accounting import calibrate
 from fedct_flwr.privacy.mechanisms import repeated
 from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli, gaussians
-from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, TrainingError
+from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, TrainingError, random_state
 
 # Importing Opacus gives the root logger a handler where it has none, which would print lines of Flower's log.
 _HANDLER: Final = logging.NullHandler()

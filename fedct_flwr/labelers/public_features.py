@@ -24,8 +24,7 @@ from fedct_flwr.datasets.federated import as_numbers
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.preprocessing import standard
 from fedct_flwr.learners.trained_model import apply
-from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.types import DataError, Features
+from fedct_flwr.types import DataError, Features, generator, random_state
 
 NORM: Final = 1 << 20
 """No feature vector is longer, in units of the grid."""

@@ -22,7 +22,6 @@ from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.text import reading_of, transformer_for
 from fedct_flwr.learners.trained_model import rows, transformed
 from fedct_flwr.privacy.randomness import uniform_below
-from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
@@ -35,6 +34,8 @@ from fedct_flwr.types import (
     SiloName,
     TrainingError,
     VoteCounts,
+    generator,
+    random_state,
 )
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from fedct_flwr.learners.catalog import TFIDF, make
 from fedct_flwr.learners.out_of_fold import OwnRecords, OwnValues
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.trained_model import apply
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
+from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, LearnerError, TrainingError, generator
 
 FEWEST: Final = 40
 """Records below which nothing is chosen: their out-of-fold scores are noise."""

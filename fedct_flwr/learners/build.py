@@ -16,9 +16,8 @@ from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, is_network, make,
 from fedct_flwr.learners.preprocessing import standard
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.trained_model import apply
-from fedct_flwr.seeding import random_state
 from fedct_flwr.text.printable import suggest
-from fedct_flwr.types import DataError, Features, LearnerError, SiloName
+from fedct_flwr.types import DataError, Features, LearnerError, SiloName, random_state
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from fedct_flwr.learners import Learner, Probabilistic
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import Examples, Features, Groups, HardLabels, SiloName
+from fedct_flwr.types import Examples, Features, Groups, HardLabels, SiloName, generator
 
 
 def class_weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:

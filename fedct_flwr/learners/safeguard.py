@@ -23,8 +23,17 @@ from numpy.typing import NDArray
 
 from fedct_flwr.learners import Learner, Lightening
 from fedct_flwr.learners.out_of_fold import Evidence, HeldOut, OwnRecords, OwnValues, Pseudo, chosen, probabilities
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
+from fedct_flwr.types import (
+    ABSTAIN,
+    LABEL_DTYPE,
+    Examples,
+    Features,
+    Groups,
+    HardLabels,
+    LearnerError,
+    TrainingError,
+    generator,
+)
 
 FULL: Final = 1.0
 """Weight of a trusted pseudo-label: that of an own record."""

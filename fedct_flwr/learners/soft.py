@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.consensus.trust import check_probabilities
+from fedct_flwr.consensus.prediction import check_probabilities
 from fedct_flwr.learners import Choosing, Distillable, Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
 from fedct_flwr.learners.trained_model import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.numbers import PROBABILITIES, VALUES
+from fedct_flwr.wire.other_kinds import PROBABILITIES, VALUES
 
 
 class Weighted(NamedTuple):

@@ -3,8 +3,17 @@
 from typing import Final, NamedTuple
 
 from fedct_flwr.wire.kinds import COUNTS, HARD, Kind
-from fedct_flwr.wire.numbers import PROBABILITIES, SHARES, VALUES
-from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, NOISY_SUMS, PATIENTS, SCORES, SUMS
+from fedct_flwr.wire.other_kinds import (
+    GRADIENTS,
+    HISTOGRAMS,
+    NOISY_SUMS,
+    PATIENTS,
+    PROBABILITIES,
+    SCORES,
+    SHARES,
+    SUMS,
+    VALUES,
+)
 
 
 class Decided(NamedTuple):

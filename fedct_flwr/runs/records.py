@@ -1,4 +1,4 @@
-"""How a run fails, what its silos raised (``errors.jsonl``), and how others read its rounds along.
+"""How a run fails, what its silos raised (``errors.jsonl``), and its facts in sentences.
 
 ``errors.jsonl`` has what simulated silos' learners raised, for the user of the simulation. A message to the coordinator
 holds a reason code alone, and this is no message: a simulated silo writes into a file of the machine that it shares
@@ -10,7 +10,7 @@ import json
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fedct_flwr.files import DAMAGED
@@ -22,7 +22,6 @@ GLOBAL_MODEL: Final = "global_model"
 """Key of the global model's facts in ``result.json``."""
 IN_WRONG_SUM: Final = "it is in a secure sum that honest silos cannot have made"
 """Why no silo of such a sum counts: one of them does not follow the protocol, and the sum cannot tell which."""
-
 
 _UNEXPECTED: Final = (
     "unexpected error at the coordinator: error.txt in the run folder has the details; go on with --resume"
@@ -108,36 +107,6 @@ def _lines(folder: RunFolder) -> Iterator[tuple[int, SiloName, str]]:
             yield int(entry["round"]), str(entry["silo"]), str(entry["text"])
         except DAMAGED:
             continue
-
-
-class Monitor:
-    """Hands each round's record to ``on_round`` as soon as the run folder has it. Called repeatedly."""
-
-    def __init__(self, folder: RunFolder, on_round: Callable[[Mapping[str, Any]], None]) -> None:
-        self._folder, self._on_round = folder, on_round
-        self._log = folder.round_log()
-        self.seen = max((entry["round"] for entry in self._log.records()), default=0)
-        """The last round that was told, or had ended before."""
-        # A resumed run forgets rounds after its checkpoint, and repeats them.
-        with contextlib.suppress(RunError):
-            self.seen = min(self.seen, folder.load_checkpoint().round)
-        # That of an earlier end, until the coordinator that resumes the run takes it away.
-        self._old_end = folder.ended_at()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the coordinator has said how the run ended."""
-        return self._folder.ended_at() not in (None, self._old_end)
-
-    def __call__(self) -> bool:
-        """Tell the rounds that are new; returns whether the run is over."""
-        if not self._folder.exists():
-            return False
-        for entry in self._log.records():
-            if entry["round"] > self.seen:
-                self.seen = entry["round"]
-                self._on_round(entry)
-        return self.is_over
 
 
 def certificate(result: Mapping[str, Any]) -> str:

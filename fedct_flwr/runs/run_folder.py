@@ -29,7 +29,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -37,10 +37,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from filelock import FileLock, Timeout
 
-from fedct_flwr import datasets
+from fedct_flwr import __version__, datasets
 from fedct_flwr.files import JsonLines, write_atomically, write_json
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
-from fedct_flwr.version import __version__
 
 if TYPE_CHECKING:
     # Loads what reads tables.
@@ -98,11 +97,7 @@ class RunFolder:
 
     @classmethod
     def resume(
-        cls,
-        path: Path,
-        settings: Mapping[str, Any],
-        facts: Mapping[str, Any],
-        may_change: frozenset[str],
+        cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any], may_change: frozenset[str]
     ) -> tuple["RunFolder", Checkpoint]:
         """Continue a run: forgets rounds after its checkpoint.
 
@@ -171,18 +166,19 @@ class RunFolder:
     @property
     def silos(self) -> tuple[SiloName, ...]:
         """The silos' names. Raises RunError if this is no run folder."""
-        silos = self.read_json("config.json").get("silos")
-        if not isinstance(silos, list):
-            raise RunError(f"{self.path} is no complete run folder: config.json names no silos")
-        return tuple(map(str, silos))
+        return tuple(map(str, self._fact("silos", list, "names no silos")))
 
     @property
     def num_public(self) -> int:
         """The number of public examples. Raises RunError if this is no run folder."""
-        number = self.read_json("config.json").get("num_public")
-        if not isinstance(number, int):
-            raise RunError(f"{self.path} is no complete run folder: config.json counts no public examples")
+        number: int = self._fact("num_public", int, "counts no public examples")
         return number
+
+    def _fact(self, name: str, kind: type, lack: str) -> Any:
+        found = self.read_json("config.json").get(name)
+        if not isinstance(found, kind):
+            raise RunError(f"{self.path} is no complete run folder: config.json {lack}")
+        return found
 
     @property
     def outcome(self) -> "Outcome":
@@ -228,7 +224,7 @@ class RunFolder:
         Payload bytes, without Flower's envelope: ``instruction_bytes`` to each silo, ``bytes_sent`` from all together.
         ``silos`` has for each that counted its ``bytes_sent``, ``seconds`` until its reply, its test ``scores`` and its
         ``quality`` by the votes; ``absent`` says why another did not. Other columns are those of the kind of answer
-        (``coordinator/facts.py``), in counts of public examples, or the ``scores`` of a global model.
+        (``coordinator/questions.py``), in counts of public examples, or the ``scores`` of a global model.
         """
         self._append(_ROUNDS, record)
         for listener in self._listeners:
@@ -315,12 +311,9 @@ class RunFolder:
 
     def settings(self) -> dict[str, Any]:
         """The run config of the run. Raises RunError if the folder has none, or if the run is of a newer version."""
-        facts = self.read_json("config.json")
-        written = facts.get("versions")
+        written = self.read_json("config.json").get("versions")
         check_version(self.path, str(written.get("fedct-flwr", "")) if isinstance(written, dict) else "")
-        settings = facts.get("settings")
-        if not isinstance(settings, dict):
-            raise RunError(f"{self.path} is no complete run folder: config.json holds no settings")
+        settings: dict[str, Any] = self._fact("settings", dict, "holds no settings")
         return settings
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -339,6 +332,36 @@ class RunFolder:
             # A silo that keeps its model makes a folder that was moved away again: half a run would be written there.
             (self.path / "config.json").stat()
             yield
+
+
+class Monitor:
+    """Hands each round's record to ``on_round`` as soon as the run folder has it. Called repeatedly."""
+
+    def __init__(self, folder: RunFolder, on_round: Callable[[Mapping[str, Any]], None]) -> None:
+        self._folder, self._on_round = folder, on_round
+        self._log = folder.round_log()
+        self.seen = max((entry["round"] for entry in self._log.records()), default=0)
+        """The last round that was told, or had ended before."""
+        # A resumed run forgets rounds after its checkpoint, and repeats them.
+        with suppress(RunError):
+            self.seen = min(self.seen, folder.load_checkpoint().round)
+        # That of an earlier end, until the coordinator that resumes the run takes it away.
+        self._old_end = folder.ended_at()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the coordinator has said how the run ended."""
+        return self._folder.ended_at() not in (None, self._old_end)
+
+    def __call__(self) -> bool:
+        """Tell the rounds that are new; returns whether the run is over."""
+        if not self._folder.exists():
+            return False
+        for entry in self._log.records():
+            if entry["round"] > self.seen:
+                self.seen = entry["round"]
+                self._on_round(entry)
+        return self.is_over
 
 
 @contextmanager
@@ -380,15 +403,12 @@ def default_path(study: str, run_id: int) -> Path:
     return Path.home() / ".fedct" / "runs" / f"{study}-{run_id}"
 
 
-_PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
-
-
 def versions() -> dict[str, str]:
     """Versions of the packages that compute a run."""
     # Flower runs this code from its bundle, where the package itself need not be installed.
     ours = {"fedct-flwr": __version__, "python": platform.python_version()}
     # A run with a network has loaded torch; others need not have it.
-    packages = [*_PACKAGES, "torch"] if "torch" in sys.modules else _PACKAGES
+    packages = ["flwr", "numpy", "scikit-learn"] + ["torch"] * ("torch" in sys.modules)
     return ours | {name: version(name) for name in packages}
 
 

@@ -14,12 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum import messages as m
-from fedct_flwr.secure_sum.dealing import seed_check, unwrapped
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.masks import Masked, derive, pair_root
+from fedct_flwr.secure_sum.masks import Masked, derive, pair_root, restore, seed_check, unwrapped
 from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
-from fedct_flwr.secure_sum.shares import SHARE_SIZE, restore
-from fedct_flwr.secure_sum.terms import KEY_SIZE, Shape, SumTerms, listed
+from fedct_flwr.secure_sum.terms import KEY_SIZE, SHARE_SIZE, Fault, Shape, SumRefused, SumTerms, listed
 from fedct_flwr.types import SiloName
 
 Requests: TypeAlias = dict[SiloName, bytes]
@@ -98,7 +95,9 @@ class SumCoordinator:
     def dealt(self, replies: Replies) -> None:
         """Keep what the silos deal for the session's first sum."""
         received = self._received(replies, Step.DEALT, 0)
-        self._deals = self._each(received, lambda place, data: self._deal_alone(place, data).deal)
+        self._deals = self._each(
+            received, lambda place, data: m.MaskedAnswer.decode(data, self._others(place), None).deal
+        )
         self._number = 1
 
     @property
@@ -223,9 +222,6 @@ class SumCoordinator:
         # As silos do: each of them would refuse the whole roster for this one's key.
         pair_root(X25519PrivateKey.generate(), member.public, self._session)
         return member
-
-    def _deal_alone(self, place: int, data: bytes) -> m.MaskedAnswer:
-        return m.MaskedAnswer.decode(data, self._others(place), None)
 
     def _answer(self, current: _Sum, place: int, data: bytes) -> m.MaskedAnswer:
         shape = current.shape if place in current.summands else None

@@ -13,10 +13,18 @@ from typing import Final, Self
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.masks import packed_size
-from fedct_flwr.secure_sum.shares import SECRET_SIZE, SHARE_SIZE
-from fedct_flwr.secure_sum.terms import KEY_SIZE, SHAPE_SIZE, Shape, hashed, listed
+from fedct_flwr.secure_sum.terms import (
+    KEY_SIZE,
+    SECRET_SIZE,
+    SHAPE_SIZE,
+    SHARE_SIZE,
+    Fault,
+    Shape,
+    SumRefused,
+    hashed,
+    listed,
+    packed_size,
+)
 
 MAGIC: Final = b"FSS1"
 SESSION_SIZE: Final = 16

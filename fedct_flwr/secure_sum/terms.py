@@ -1,16 +1,62 @@
-"""Terms of a secure sum for all silos: members, least number of summands, colluders allowed, form of the summands."""
+"""Terms of a secure sum for all silos, and the faults for which a step of it is refused.
+
+Terms: members, least number of summands, colluders allowed, form of the summands; also those of a simulation.
+"""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.types import FEWEST_SILOS, ConfigError, SiloName
+from fedct_flwr.types import FEWEST_SILOS, ConfigError, FedctError, Numbered, Refusal, Refused, SiloName, generator
+from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
+
+if TYPE_CHECKING:
+    from fedct_flwr.config.run import RunConfig
+    from fedct_flwr.wire.other_kinds import NoisySum, Summed
+
+
+class Fault(Numbered):
+    """Faults of a message or a sum, with one sentence each and a remedy. Only the number travels."""
+
+    MALFORMED = 1, "the message is not one of this protocol's, or has another length: update the older side"
+    TERMS = 2, "the message belongs to another run or to other terms: use the study folder that everybody approved"
+    SESSION = 3, "the message belongs to another session of this run: set the session up again"
+    SIGNATURE = 4, "a signature does not fit the silo's key in the study folder: check the keys with the coordinator"
+    ROSTER = 5, "the roster has an unknown silo, one silo twice, or lacks this one: check it against the study folder"
+    TOO_FEW = 6, "fewer silos take part than the terms ask for: wait for more silos and set up another sum"
+    NUMBER = 7, "the sum is over, or was already answered with other contents: begin the next sum"
+    SHAPE = 8, "the sum is of another length, range or subject than this silo adds: compare both sides' settings"
+    VALUES = 9, "a number of this silo's vector lies outside the range of the sum: nothing was sent"
+    OVERFLOW = 10, "the silos' numbers together can exceed the sum's bits: take more bits"
+    REPEATED = 11, "the silo has already added to a sum on this subject: two sums of one subject can open a summand"
+    SHARE = 12, "the shares that a silo dealt cannot be opened: leave this silo out"
+    NOT_DEALT = 13, "the silo has not dealt shares for this sum: let it deal first"
+    LISTS = 14, "there are two lists of survivors, or one that names strangers: nothing is opened"
+    UNCONFIRMED = 15, "too few silos have signed the list of survivors, or one saw another sum: nothing is opened"
+    SPOILED = 16, "the shares or numbers of the sum do not fit, so a silo sent garbage: discard this sum"
+    UNCHARGED = 17, "the silo did not charge its ledger for this sum: nothing was sent"
+
+    @classmethod
+    def from_number(cls, number: int) -> Self:
+        """The fault with this number on the wire. Raises SumRefused for an unknown number."""
+        if (found := cls.find(number)) is None:
+            raise SumRefused(Fault.MALFORMED)
+        return found
+
+
+class SumRefused(FedctError):
+    """A step was refused; ``fault`` says why, ``member`` is the place on the roster of the silo at fault, if known."""
+
+    def __init__(self, fault: Fault, member: int | None = None) -> None:
+        super().__init__(fault.sentence)
+        self.fault = fault
+        self.member = member
 
 
 def sum_modulo(vectors: Sequence[NDArray[np.uint64]], bits: int) -> NDArray[np.uint64]:
@@ -25,6 +71,8 @@ MOST_SILOS: Final = 100
 MOST_NUMBERS: Final = 10_000_000
 MOST_BITS: Final = 64
 KEY_SIZE: Final = 32
+SECRET_SIZE: Final = 16
+SHARE_SIZE: Final = 17
 SUBJECT_SIZE: Final = 32
 
 
@@ -151,11 +199,38 @@ class Shape:
 
 
 SHAPE_SIZE: Final = 45
+BITS_OF_VOTES: Final = 8
+"""Bits of each number, enough for a sum of 100 silos."""
+BITS: Final = 32
+"""Bits of each number with noise: signed, in two's complement. No permitted noise comes near 2^31."""
+_BITS_OF_RECORDS: Final = 64
+"""Bits of each number of records with noise."""
+
+
+def shape_of_votes(kind: "Summed", instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
+    """Shape of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
+    numbers = instruction.query.size * terms.width
+    return Shape(numbers, BITS, subject) if kind.noisy else Shape(numbers, BITS_OF_VOTES, subject, 1)
+
+
+def shape_of_records(kind: "NoisySum", instruction: Instruction, subject: bytes) -> Shape:
+    """Shape of the opened sum; ``subject``: 32 bytes. Raises Refused (MALFORMED) where there is nothing to add."""
+    if not instruction.adds_noise:
+        raise Refused(Refusal.MALFORMED)
+    return Shape(kind.cost(instruction, NO_TERMS).labels, _BITS_OF_RECORDS, subject)
+
+
+def packed_size(length: int, bits: int) -> int:
+    """Bytes of a vector as it travels."""
+    return -(-length * bits // 8)
+
+
+PREFIX: Final = b"fedct secure sum 1 "
 
 
 def hashed(label: bytes, *parts: bytes) -> bytes:
     """SHA-256 of parts whose lengths the label fixes, or that carry them."""
-    return hashlib.sha256(_PREFIX + label + b"\0" + b"".join(parts)).digest()
+    return hashlib.sha256(PREFIX + label + b"\0" + b"".join(parts)).digest()
 
 
 def listed(members: Iterable[int]) -> bytes:
@@ -164,4 +239,13 @@ def listed(members: Iterable[int]) -> bytes:
     return bytes([len(ordered), *ordered])
 
 
-_PREFIX: Final = b"fedct secure sum 1 "
+def simulated_key(config: "RunConfig", silo: SiloName) -> Ed25519PrivateKey:
+    """A simulated silo's key, which follows from the seed like all else: a simulation protects no one."""
+    return Ed25519PrivateKey.from_private_bytes(generator(config.seed, "key for sums", silo).bytes(32))
+
+
+def simulated_terms(config: "RunConfig", silos: Sequence[SiloName]) -> SumTerms:
+    """The terms of a simulation's sums. Raises ConfigError for too few silos."""
+    keys = {silo: simulated_key(config, silo).public_key().public_bytes_raw() for silo in silos}
+    method: Any = config.method
+    return SumTerms(config.study, keys, method.fewest_summands(len(silos)), method.may_collude)

@@ -3,27 +3,33 @@
 None of it ever leaves.
 """
 
+import base64
 import contextlib
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from fedct_flwr.datasets.inspection.labels_fit import ConsensusFit
 from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.learners import Choosing, Learner, Probabilistic, Resumable
-from fedct_flwr.learners.out_of_fold import one_thread
+from fedct_flwr.learners import Choosing, Grading, Learner, Probabilistic, Resumable
+from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Decision, Safeguard, SoftSafeguard, Trust
 from fedct_flwr.scoring.assessment import FEWEST, RANKS, Recalibration
 from fedct_flwr.scoring.intervals import Verdict, verdict
-from fedct_flwr.silo.answers import Question, safeguard_of
+from fedct_flwr.silo.personal import Question
 from fedct_flwr.silo.site import SITES_KEPT, LocalState, Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError
+
+if TYPE_CHECKING:
+    from fedct_flwr.silo.personal import Question
+    from fedct_flwr.wire.kinds import Kind
 
 STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
@@ -131,13 +137,13 @@ class Judge:
     def __init__(self, site: Site, state: LocalState, name: str, *, real: bool, keeps: bool) -> None:
         self._site, self._state, self._name, self._real, self._keeps = site, state, f"alone-{name}", real, keeps
 
-    def before(self, question: Question) -> None:
+    def before(self, question: "Question") -> None:
         """See that the silo's own model is known, before its learner learns a question."""
         if self._can_test and question.teaches and self._alone() is None:
             with contextlib.suppress(TrainingError):
                 self._keep(self._site.learner.fit(*self._site.private))
 
-    def after(self, question: Question, before: Judgment | None) -> Judgment:
+    def after(self, question: "Question", before: Judgment | None) -> Judgment:
         """The judgment after learning a question."""
         site, learned, round_ = self._site, question.teaches, question.instruction.round
         if self._can_test and not learned:
@@ -169,7 +175,7 @@ class Judge:
         )
 
     def _recalibrated(
-        self, question: Question, safeguard: Safeguard | SoftSafeguard | None
+        self, question: "Question", safeguard: Safeguard | SoftSafeguard | None
     ) -> tuple[Recalibration | None, str]:
         """How its probabilities become chances by own records, out of fold; or why not."""
         site, learner = self._site, self._site.learner
@@ -243,3 +249,59 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
         "chances": judgment.chances or None,
         "own_test": {**asdict(test), "verdict": test.word or "no difference beyond chance"} if test else None,
     }
+
+
+def safeguard_of(kind: "Kind", tools: Site) -> Any:
+    """Safeguard that decides the weight of the targets; None where it is set, or where targets have no weight."""
+    if isinstance(tools.learner, Grading):
+        return tools.learner
+    return tools.soft_safeguard if kind.for_numbers or kind.by_name else tools.safeguard
+
+
+class DecisionKey(NamedTuple):
+    """Subject of a decision: one of Flower's runs, the settings of the model, the public set, the silo's records."""
+
+    run_id: int
+    model_digest: bytes
+    public_fingerprint: bytes
+    private: Examples
+
+    def facts(self) -> dict[str, Any]:
+        """The subject in the file; records are a digest of their classes, which changes when some are added or gone."""
+        records = hashlib.sha256(self.private.y.tobytes()).hexdigest()
+        public = self.public_fingerprint.hex()
+        return {"run": self.run_id, "model": self.model_digest.hex(), "public": public, "records": records}
+
+
+def write_decision(path: Path, subject: DecisionKey, decision: Decision) -> None:
+    """Write a decision. Raises OSError."""
+    trust = decision.trust
+    labels = base64.b64encode(decision.targets.astype(STORED).tobytes()).decode()
+    decided = {
+        "weight": trust.weight,
+        "evidence": trust.evidence,
+        "foreign": trust.foreign,
+        "round": decision.round,
+        "labels": labels,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps({**subject.facts(), **decided}).encode())
+
+
+def read_decision(path: Path, subject: DecisionKey, round_: int, *, resumed: bool) -> Decision | None:
+    """The decision in the file, if it is on this subject and not from a later round, else None.
+
+    In a ``resumed`` run the run's number may differ, as Flower gives it another one. A damaged file counts as none.
+    """
+    try:
+        raw = json.loads(path.read_text("utf-8"))
+        wanted = subject.facts()
+        if resumed:
+            wanted["run"] = raw["run"]
+        if raw["round"] > round_ or any(raw[name] != value for name, value in wanted.items()):
+            return None
+        evidence = Evidence(*raw["evidence"]) if raw["evidence"] else None
+        targets = np.frombuffer(base64.b64decode(raw["labels"]), dtype=STORED).astype(LABEL_DTYPE)
+        return Decision(Trust(raw["weight"], evidence, raw["foreign"]), targets, raw["round"])
+    except UNREADABLE:
+        return None

@@ -5,11 +5,11 @@ Each is charged to its ledger before it is drawn, and drawn once for a question.
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dp_accounting import GaussianDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent
 from numpy.typing import NDArray
 
 from fedct_flwr import labelers, secure_sum
@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
     from fedct_flwr.datasets.study_folder import StudyFolder
     from fedct_flwr.learners import Learner
-    from fedct_flwr.privacy.randomness import Noise
     from fedct_flwr.runs.run_folder import RunFolder
     from fedct_flwr.silo.site import Site
     from fedct_flwr.wire.content import Histograms, Instruction, Joint, Terms
-
 
 _Counts = Callable[[], NDArray[np.int64]]
 """Counts the silo's records, in units of ``counts.GRID`` ``(numbers,)``."""
@@ -63,23 +61,25 @@ def with_noise(
     question = hashlib.sha256(b"fedct votes with noise 1" + payload).digest()
     # The fewer silos are counted on, the larger is a share: that of more of them is no answer to the same question.
     paid = hashlib.sha256(b"fedct share of noise 1" + adder.honest.to_bytes(2, "big") + question).digest()
+    purse = replace(adder.purse, budget=adder.most(shares)) if adder.most else adder.purse
 
-    def draw() -> bytes:
-        return bytes(with_share(vector, shares, adder.purse.noise(question)).astype("<u8").tobytes())
+    def draw() -> NDArray[np.uint64]:
+        """The sum counts steps of the noise's grid, modulo 2^32."""
+        on_grid = vector.astype(np.int64) * shares.grid + shares.share(purse.noise(question)).ravel()
+        return np.asarray(on_grid & (2**secure_sum.BITS - 1), dtype=np.uint64)
 
-    with ledger_refusals(), adder.purse.ledger as ledger:
-        budget = adder.most(shares) if adder.most else adder.purse.budget
-        drawn = ledger.answer(terms.study, WHOLE_SILO, budget, shares.event(), paid, draw)
+    return _paid(purse, terms, WHOLE_SILO, shares.event(), paid, draw)
+
+
+def _paid(
+    purse: Purse, terms: "Terms", data_set: str, event: DpEvent, question: bytes, draw: Callable[[], NDArray[Any]]
+) -> NDArray[np.uint64]:
+    """The numbers that are drawn for a ``question``: charged first, and drawn once. Raises Refused."""
+    with ledger_refusals(), purse.ledger as ledger:
+        drawn = ledger.answer(
+            terms.study, data_set, purse.budget, event, question, lambda: draw().astype("<u8").tobytes()
+        )
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
-
-
-def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: "Noise") -> NDArray[np.uint64]:
-    """Add one silo's share of the noise to its votes ``(examples * classes,)``.
-
-    The sum counts steps of the noise's grid, modulo 2^32. The caller charges the ledger.
-    """
-    on_grid = vector.astype(np.int64) * shares.grid + shares.share(noise).ravel()
-    return np.asarray(on_grid & (2**secure_sum.BITS - 1), dtype=np.uint64)
 
 
 def together_in(study: "StudyFolder", kind: str = "joint") -> Together:
@@ -108,15 +108,12 @@ def noisy_gradient(site: "Site", joint: "Joint", purse: Purse, payload: bytes) -
         raise Refused(Refusal.MALFORMED)
     question = hashlib.sha256(b"fedct joint step 1" + payload).digest()
 
-    def draw() -> bytes:
+    def draw() -> NDArray[np.uint64]:
         vectors = labeler.vectors(site.private.X)
         shared = labelers.sharing(site.groups)
-        return labeler.summand(vectors, site.private.y, weights, purse.noise(question), shared).astype("<u8").tobytes()
+        return labeler.summand(vectors, site.private.y, weights, purse.noise(question), shared)
 
-    with ledger_refusals(), purse.ledger as ledger:
-        event = labeler.noise.event()
-        drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, event, question, draw)
-    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+    return _paid(purse, site.terms, DATA_SET, labeler.noise.event(), question, draw)
 
 
 def plan_of(study: "StudyFolder") -> DrawingPlan:
@@ -170,13 +167,9 @@ def noisy_counts(
     if (noise := plan.noise).numbers != asked.numbers:
         raise Refused(Refusal.MALFORMED)
     question = hashlib.sha256(b"fedct histograms 1" + payload).digest()
-
-    def draw() -> bytes:
-        return (counts() + noise.share(purse.noise(question))).astype("<i8").tobytes()
-
-    with ledger_refusals(), purse.ledger as ledger:
-        drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, noise.event(), question, draw)
-    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+    return _paid(
+        purse, site.terms, DATA_SET, noise.event(), question, lambda: counts() + noise.share(purse.noise(question))
+    )
 
 
 def _values(site: "Site", study: "StudyFolder") -> tuple[DrawingPlan, _Counts]:

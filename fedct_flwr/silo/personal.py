@@ -1,77 +1,148 @@
-"""A silo's personal model: it learns the consensus, and answers. It never leaves."""
+"""A silo's personal model: it reads a question, learns the consensus, and answers. It never leaves."""
 
-import base64
 import contextlib
 import hashlib
-import json
+import math
 import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from fedct_flwr import silo
-from fedct_flwr.files import UNREADABLE, write_atomically
-from fedct_flwr.learners import Choosing, Markable, Resumable, Saveable
-from fedct_flwr.learners.out_of_fold import Evidence
-from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
+from fedct_flwr import learners, silo, wire
+from fedct_flwr.files import write_atomically
+from fedct_flwr.learners import Choosing, Grading, Learner, Markable, Resumable, Saveable
+from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
+from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.runs.records import keep_error
-from fedct_flwr.silo.answers import Question, answer, safeguard_of
-from fedct_flwr.silo.context import SiloContext
-from fedct_flwr.silo.judgment import STORED, Judge, Judgment
-from fedct_flwr.silo.site import WRITING, set_back
+from fedct_flwr.scoring import both_accuracies, r_squared
+from fedct_flwr.silo.judgment import DecisionKey, Judge, Judgment, read_decision, safeguard_of, write_decision
+from fedct_flwr.silo.site import WRITING, SiloContext, Site, set_back
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import LABEL_DTYPE, DataError, Examples, TrainingError, Votes
+from fedct_flwr.types import (
+    ABSTAIN,
+    ConfigError,
+    DataError,
+    Examples,
+    HardLabels,
+    Refusal,
+    Refused,
+    TrainingError,
+    Votes,
+)
+from fedct_flwr.wire.codec import decode_instruction
+from fedct_flwr.wire.content import Fit, Instruction, Query, Scores
+from fedct_flwr.wire.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from fedct_flwr.datasets.federated import PublicSet
+
+_TRIAL: Final = 50
+"""Steps, rounded up to rounds, after which a network shows what the consensus does to it."""
 
 
-class DecisionKey(NamedTuple):
-    """Subject of a decision: one of Flower's runs, the settings of the model, the public set, the silo's records."""
+class Question(NamedTuple):
+    """A coordinator's question: its bytes, what they say, the kind of answer, and the ``digest`` (32 bytes)."""
 
-    run_id: int
-    model_digest: bytes
-    public_fingerprint: bytes
-    private: Examples
+    payload: bytes
+    instruction: Instruction
+    kind: Kind
+    digest: bytes
+    """SHA-256 of the bytes and of the noise's size."""
 
-    def facts(self) -> dict[str, Any]:
-        """The subject in the file; records are a digest of their classes, which changes when some are added or gone."""
-        records = hashlib.sha256(self.private.y.tobytes()).hexdigest()
-        public = self.public_fingerprint.hex()
-        return {"run": self.run_id, "model": self.model_digest.hex(), "public": public, "records": records}
+    @classmethod
+    def asked(cls, payload: bytes, context: SiloContext) -> Self:
+        """Read a question. Raises Refused for one that is not of the silo's terms, or ConfigError."""
+        instruction = decode_instruction(payload, context.site.terms)
+        named = payload
+        if instruction.noise and context.noise_adder_of:
+            named += b" for %d honest silos" % context.noise_adder_of().honest
+        return cls(payload, instruction, kind_of(instruction, context.site.terms), hashlib.sha256(named).digest())
+
+    @property
+    def teaches(self) -> bool:
+        """Whether it has targets for the silo's own model."""
+        return self.kind.teaches(self.instruction)
+
+    @property
+    def subject(self) -> bytes:
+        """Name of a sum of the answers: SHA-256 of the bytes alone."""
+        return hashlib.sha256(self.payload).digest()
 
 
-def write_decision(path: Path, subject: DecisionKey, decision: Decision) -> None:
-    """Write a decision. Raises OSError."""
-    trust = decision.trust
-    labels = base64.b64encode(decision.targets.astype(STORED).tobytes()).decode()
-    decided = {
-        "weight": trust.weight,
-        "evidence": trust.evidence,
-        "foreign": trust.foreign,
-        "round": decision.round,
-        "labels": labels,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps({**subject.facts(), **decided}).encode())
+def answer(kind: Kind, tools: Site, instruction: Instruction) -> Votes:
+    """Train the silo's own model for a round, and answer with it.
 
-
-def read_decision(path: Path, subject: DecisionKey, round_: int, *, resumed: bool) -> Decision | None:
-    """The decision in the file, if it is on this subject and not from a later round, else None.
-
-    In a ``resumed`` run the run's number may differ, as Flower gives it another one. A damaged file counts as none.
+    Raises TrainingError, ConfigError for an answer that students give, Refused (QUERY) where nothing is learned.
     """
-    try:
-        raw = json.loads(path.read_text("utf-8"))
-        wanted = subject.facts()
-        if resumed:
-            wanted["run"] = raw["run"]
-        if raw["round"] > round_ or any(raw[name] != value for name, value in wanted.items()):
-            return None
-        evidence = Evidence(*raw["evidence"]) if raw["evidence"] else None
-        targets = np.frombuffer(base64.b64decode(raw["labels"]), dtype=STORED).astype(LABEL_DTYPE)
-        return Decision(Trust(raw["weight"], evidence, raw["foreign"]), targets, raw["round"])
-    except UNREADABLE:
-        return None
+    if kind.inner:
+        return answer(kind.inner, tools, instruction)
+    if not kind.own_model:
+        raise ConfigError("students cast votes, not the silo's own model: ask for labels, or for votes of students")
+    if kind.for_numbers:
+        return silo.with_numbers(kind, tools, instruction)
+    if kind.added and kind is not wire.GRADIENTS:
+        raise Refused(Refusal.QUERY)
+    if kind.by_name:
+        if (targets := kind.soft_targets(instruction)) is not None:
+            return silo.with_shares(tools, instruction, targets)
+        check_learner(kind, tools.learner)
+    settings = tools.settings
+    trial = math.ceil(_TRIAL / settings.local_steps)
+    records = tools.private, tools.public, instruction.targets, instruction.query
+    return cotrain(tools.learner, *records, settings.full_weight, tools.safeguard, trial)
+
+
+def check_learner(kind: Kind, learner: Learner) -> None:
+    """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
+    if kind.by_probabilities:
+        learners.check_soft(learner)
+
+
+def score(kind: Kind, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
+    """Scores of a model on a silo's own and on the pooled test set."""
+    if kind.scores is Fit:
+        return Fit(r_squared(learner, own), r_squared(learner, pooled))
+    return Scores(*both_accuracies(learner, own), *both_accuracies(learner, pooled))
+
+
+def cotrain(
+    learner: Learner,
+    private: Examples,
+    public: "PublicSet",
+    targets: HardLabels,
+    query: Query,
+    pseudo_weight: float = 1.0,
+    safeguard: Safeguard | None = None,
+    trial: int = 1,
+) -> HardLabels:
+    """Train on private and pseudo-labeled examples, then label the queried ones: votes ``(query.size,)``.
+
+    ``targets`` ``(num_public,)`` are the consensus labels, or ABSTAIN. A pseudo-labeled example weighs
+    ``pseudo_weight``, a private one 1, unless a ``safeguard`` decides: of a learner that trains on, after ``trial``
+    rounds of what the consensus does to it. Raises TrainingError (Abourayya et al., arXiv:2310.05696, Alg. 1).
+    """
+    positions = query.positions(len(public))
+    if isinstance(learner, Choosing):
+        learner.choose(private)
+    if isinstance(learner, Grading):
+        return learner.grade(private, public.X, targets, positions)
+    if isinstance(learner, Resumable):
+        if isinstance(safeguard, learners.NetworkSafeguard):
+            trust = safeguard.weigh(learner, public.X, targets, trial)
+            private, pseudo_weight = safeguard.training, trust.weight or pseudo_weight
+            targets = targets if trust.weight else np.full_like(targets, ABSTAIN)
+        learner.advance(private, public.X, targets, pseudo_weight)
+        return learner.label(public.X, positions)
+    weight = pseudo_weight
+    if safeguard:
+        weight = safeguard.trust(learner, public.X, targets).weight
+        targets = safeguard.counted(learner, public.X, targets)
+    labeled = np.flatnonzero(targets != ABSTAIN) if weight else np.zeros(0, dtype=np.intp)
+    fit_with(learner, private, Pseudo(chosen(public.X, labeled), targets[labeled], weight))
+    # A copy: a user's own learner may change what it is given.
+    return learner.predict(public.X[positions])
 
 
 _LEARNER: Final = "learner-"

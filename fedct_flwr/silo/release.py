@@ -178,7 +178,8 @@ class Release:
 
     @property
     def _name(self) -> str:
-        return _name(self.study, self.settings)
+        """Name under which a labeler with these settings is kept."""
+        return f"{STATE}{self.study}-{self.settings.hex()[:16]}"
 
 
 class _Kept(NamedTuple):
@@ -228,11 +229,6 @@ def settings_digest(site: "Site", labels: Mapping[str, object], of_labeler: Mapp
         **of_labeler,
     }
     return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
-
-
-def _name(study: str, settings: bytes) -> str:
-    """Name under which a labeler with these settings is kept."""
-    return f"{STATE}{study}-{settings.hex()[:16]}"
 
 
 def _to_votes(drawn: bytes, num_examples: int) -> Votes:

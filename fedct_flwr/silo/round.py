@@ -1,17 +1,26 @@
-"""One round at a silo: from an instruction's bytes to the reply's. Knows nothing of Flower's messages."""
+"""One message at a silo: the silo that it is for is opened, and an instruction's bytes become a reply's.
 
+Of Flower's messages it knows the context alone.
+"""
+
+import os
 import struct
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
+from flwr.app import Context
 
 from fedct_flwr import labelers, secure_sum, silo, wire
-from fedct_flwr.silo.answers import Question, score
-from fedct_flwr.silo.personal import Personal
+from fedct_flwr.config.run import NodeConfig, RunConfig
+from fedct_flwr.silo.personal import Personal, Question, score
+from fedct_flwr.silo.site import SiloContext
 from fedct_flwr.text.printable import logger
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, SiloName, Votes
 from fedct_flwr.wire.codec import encode_reply
 from fedct_flwr.wire.content import Reply
 from fedct_flwr.wire.kinds import NOTHING
@@ -19,15 +28,103 @@ from fedct_flwr.wire.kinds import NOTHING
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from fedct_flwr.labelers.labeler import Asked
-    from fedct_flwr.silo.context import SiloContext
+    from fedct_flwr.runs.run_folder import RunFolder
+    from fedct_flwr.silo.own import OwnSilo
     from fedct_flwr.silo.release import Release
     from fedct_flwr.silo.site import LocalState, Site
+
+WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
+"""Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
+
+_Config = TypeVar("_Config", RunConfig, NodeConfig)
+
+_AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("afterwards", default=None)
+"""Work for after the answer has left; None outside of ``gated``."""
+_OWN: Final["ContextVar[OwnSilo | None]"] = ContextVar("own", default=None)
+"""The silo of the gate, as it has read it."""
+
+
+def silo_named(context: Context) -> SiloName:
+    """The silo that a message is for, before anything else is read. Raises ConfigError or DataError."""
+    node = _node(context)
+    if node.silo_file:
+        return _own(node.silo_file).config.silo
+    return silo.simulated_silo(_run_config(context), node.partition_id or 0).name
+
+
+def open_silo_context(context: Context, *, resumable: bool = True) -> SiloContext:
+    """All that is needed to answer a message. Raises ConfigError or DataError.
+
+    ``resumable``: what a simulated silo keeps must outlast one of Flower's runs. A real silo answers only within
+    ``gated``: a stock SuperNode, which runs this app by itself, has no gate and writes no log.
+    """
+    node = _node(context)
+    if node.silo_file:
+        if not (_AFTERWARDS.get() is not None or os.environ.get(WITHOUT_GATE) == "1"):
+            raise ConfigError(
+                "a real silo answers only through its gate: start its agent with 'fedct silo start', and the SuperNode "
+                "with 'fedct silo connect'"
+            )
+        return silo.own_context(_own(node.silo_file), context)
+    return silo.simulated_context(_run_config(context), node.partition_id or 0, context, resumable=resumable)
+
+
+def run_of_simulation(context: Context) -> "RunFolder | None":
+    """The run's folder, if the silo is a simulated one and has it on this machine; a real silo has none."""
+    return None if _node(context).silo_file else silo.run_folder_of(_run_config(context), context.run_id)
+
+
+@contextmanager
+def gated(own: "OwnSilo | None" = None) -> Iterator[list[Callable[[], None]]]:
+    """Mark this thread as gated: a real silo (``own``) answers, and the gate does further work once the answer left."""
+    afterwards: list[Callable[[], None]] = []
+    before, former = _AFTERWARDS.set(afterwards), _OWN.set(own)
+    try:
+        yield afterwards
+    finally:
+        _AFTERWARDS.reset(before)
+        _OWN.reset(former)
+
+
+def once_left(work: Callable[[], None]) -> None:
+    """Do some work once the answer has left: later, where there is a gate, and otherwise at once."""
+    afterwards = _AFTERWARDS.get()
+    if afterwards is None:
+        work()
+    else:
+        afterwards.append(work)
+
+
+def _own(silo_file: Path) -> "OwnSilo":
+    """The silo of a message: the gate's, or without an agent the one that was read first. Raises ConfigError."""
+    return _OWN.get() or silo.read_once(silo_file)
+
+
+def _run_config(context: Context) -> RunConfig:
+    """The run config of a message. Raises ConfigError."""
+    return _read_once(RunConfig, context.run_config)
+
+
+def _node(context: Context) -> NodeConfig:
+    """The node config of a message. Raises ConfigError."""
+    return _read_once(NodeConfig, context.node_config)
+
+
+def _read_once(kind: type[_Config], raw: Mapping[str, Any]) -> _Config:
+    """A process reads each config once, however many messages and silos it serves."""
+    return _read(kind, tuple((name, type(value), value) for name, value in raw.items()))  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=2048)
+def _read(kind: type[RunConfig | NodeConfig], items: tuple[tuple[str, type, Any], ...]) -> RunConfig | NodeConfig:
+    return kind.from_flower({name: value for name, _, value in items})
+
 
 _NO_VOTES: Final[HardLabels] = np.zeros(0, dtype=LABEL_DTYPE)
 """Votes of a personal model that has no part in an answer."""
 
 
-def answer(payload: bytes, context: "SiloContext", run_id: int) -> tuple[bytes, Callable[[], None]]:
+def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Callable[[], None]]:
     """The reply to an instruction, the same bytes again if it was asked before; and work for after it has left.
 
     Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
@@ -64,7 +161,7 @@ def _nothing() -> None:
     """No work after the answer has left."""
 
 
-def _new_reply(question: Question, context: "SiloContext", personal: Personal) -> bytes:
+def _new_reply(question: Question, context: SiloContext, personal: Personal) -> bytes:
     """The reply to a question that was not answered before. Raises Refused, ConfigError or TrainingError."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if instruction.noise and context.noise_adder_of is None:
@@ -85,9 +182,7 @@ def _new_reply(question: Question, context: "SiloContext", personal: Personal) -
     return _protected_reply(question, context, context.release, personal)
 
 
-def _voted(
-    context: "SiloContext", vote: Callable[[], Votes], *, promised: bool, otherwise: Votes
-) -> tuple[Votes, bool]:
+def _voted(context: SiloContext, vote: Callable[[], Votes], *, promised: bool, otherwise: Votes) -> tuple[Votes, bool]:
     """Votes of the silo's models, and whether they could vote. Raises TrainingError or ConfigError unless ``promised``.
 
     Under a guarantee a missing answer would tell of a record.
@@ -101,12 +196,12 @@ def _voted(
         return otherwise, False
 
 
-def _own_votes(question: Question, context: "SiloContext", personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
+def _own_votes(question: Question, context: SiloContext, personal: Personal, *, promised: bool) -> tuple[Votes, bool]:
     abstaining = np.full(question.instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
     return _voted(context, partial(personal.votes, question), promised=promised, otherwise=abstaining)
 
 
-def _added(question: Question, context: "SiloContext") -> bytes:
+def _added(question: Question, context: SiloContext) -> bytes:
     """The reply where silos add with noise for records: what the silo adds is ready. Raises Refused, ConfigError."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if not isinstance(kind, wire.NoisySum) or context.purse_of is None:
@@ -118,11 +213,11 @@ def _added(question: Question, context: "SiloContext") -> bytes:
     else:
         vector = silo.noisy_counts(site, context.study_of(), instruction, context.purse_of(), question.payload)
     shape = secure_sum.shape_of_records(kind, instruction, question.subject)
-    silo.Ready(context.state).keep(vector, shape, context.runs_kept)
+    secure_sum.Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
 
-def _protected_reply(question: Question, context: "SiloContext", release: "Release", personal: Personal) -> bytes:
+def _protected_reply(question: Question, context: SiloContext, release: "Release", personal: Personal) -> bytes:
     """The labeler's labels, which alone decide whether there is a reply and what it is.
 
     So the personal model learns afterwards, unless the labeler reads its labels, or a simulation wants its scores.
@@ -134,7 +229,7 @@ def _protected_reply(question: Question, context: "SiloContext", release: "Relea
     return _reply(question, context, _released(question, context, release, votes), scored=learned)
 
 
-def _student_votes(question: Question, context: "SiloContext") -> Votes:
+def _student_votes(question: Question, context: SiloContext) -> Votes:
     """Votes of the silo's students. The personal model is neither trained nor scored."""
     site, instruction = context.site, question.instruction
     if release := context.release_of_students(instruction.votes):
@@ -147,7 +242,7 @@ def _student_votes(question: Question, context: "SiloContext") -> Votes:
     return _voted(context, votes, promised=bool(instruction.noise), otherwise=nothing)[0]
 
 
-def _released(question: Question, context: "SiloContext", release: "Release", votes: HardLabels = _NO_VOTES) -> Votes:
+def _released(question: Question, context: SiloContext, release: "Release", votes: HardLabels = _NO_VOTES) -> Votes:
     """Protected answer in the place of the personal model's labels or bare students' votes, if the budget allows it."""
     return release.answer(question.payload, _asked(question, context.site, votes))
 
@@ -158,7 +253,7 @@ def _asked(question: Question, site: "Site", votes: HardLabels = _NO_VOTES) -> "
     return labelers.Asked(site.private, site.public.X, question.instruction.targets, votes, positions, site.groups)
 
 
-def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: bool = False) -> bytes:
+def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bool = False) -> bytes:
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site, instruction, kind = context.site, question.instruction, question.kind
     if kind.added and isinstance(kind, wire.Summed):
@@ -167,9 +262,8 @@ def _reply(question: Question, context: "SiloContext", votes: Votes, *, scored: 
         if instruction.noise:
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
-
             vector = silo.with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
-        silo.Ready(context.state).keep(vector, shape, context.runs_kept)
+        secure_sum.Ready(context.state).keep(vector, shape, context.runs_kept)
     if kind.added:
         votes = NOTHING
     # Test scores are of classes, or of values.

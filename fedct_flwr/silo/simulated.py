@@ -1,22 +1,22 @@
-"""A simulated silo: its part of the run config's data set, and its permitted answers."""
+"""A simulated silo: its part of the run config's data set, its permitted answers, and its part in secure sums."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from flwr.app import Context
+from flwr.app import Context, Message
 
-from fedct_flwr import datasets, privacy, silo
+from fedct_flwr import datasets, privacy, secure_sum, silo
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.learners import MEETING, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder, default_path
-from fedct_flwr.seeding import generator
-from fedct_flwr.silo.context import SiloContext, release_by
-from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, Site
-from fedct_flwr.types import ConfigError
+from fedct_flwr.silo.round import open_silo_context
+from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, SiloContext, Site, release_by
+from fedct_flwr.types import ConfigError, Refused, generator
+from fedct_flwr.wire.messages import from_record, to_record
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
@@ -132,3 +132,31 @@ def _privacy_folder(config: RunConfig, site: Site, run: RunFolder | None) -> Pat
     protection = site.privacy.protection
     what = f"protection = {protection!r}" if site.privacy.enabled else f"algorithm {config.algorithm!r}"
     raise ConfigError(f"{what} keeps a ledger in the run's folder, which is not on this machine: set run-dir")
+
+
+_SESSION: Final = "session-of-sums"
+
+
+def add_in_sum(message: Message, context: Context) -> Message:
+    """The silo's reply to a message of a secure sum; its session is kept in the context. Raises ConfigError, DataError.
+
+    Bytes that are no request are refused as the silo refuses them.
+    """
+    here, memory, config = (
+        open_silo_context(context),
+        ContextState(context.state),
+        RunConfig.from_flower(context.run_config),
+    )
+    name, names = here.site.silo, config.roster or [silo.name for silo in datasets.load(config).silos]
+    summand = secure_sum.SumClient(
+        name, secure_sum.simulated_key(config, name), secure_sum.simulated_terms(config, names)
+    )
+    if (kept := memory.get(_SESSION)) is not None:
+        secure_sum.remind(summand, kept)
+    try:
+        request = from_record(message.content)
+    except Refused:
+        request = b""
+    reply = summand.answer(request, secure_sum.Ready(here.state))
+    memory.put(_SESSION, secure_sum.to_bytes(summand))
+    return Message(to_record(reply), reply_to=message)

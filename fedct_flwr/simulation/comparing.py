@@ -26,7 +26,7 @@ from rich.markup import escape
 from rich.table import Table
 from scipy import stats
 
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.datasets import loading
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import Test

@@ -25,11 +25,10 @@ from fedct_flwr.datasets.table_files import read_folder
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.privacy.budget import Budget
-from fedct_flwr.seeding import generator
 from fedct_flwr.simulation.silos import Silos, joined, of_data_set, tables_in
 from fedct_flwr.text.printable import count as number_of
 from fedct_flwr.text.printable import listed, quoted
-from fedct_flwr.types import ConfigError, DataError, DataWarning, Examples, Features, Groups, SiloName
+from fedct_flwr.types import ConfigError, DataError, DataWarning, Examples, Features, Groups, SiloName, generator
 
 
 @dataclass(frozen=True)

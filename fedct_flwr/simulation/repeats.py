@@ -24,8 +24,7 @@ from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.algorithm import find_algorithm
 from fedct_flwr.evaluation.references import methods_of
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.records import Monitor
-from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.run_folder import Monitor, RunFolder, check_new
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation.comparing import LEVEL, over_seeds, overlap, standard_error
 from fedct_flwr.simulation.notebook import DataFrame, RichRepr, frame

@@ -34,9 +34,8 @@ from fedct_flwr.datasets.loading import GONE, LOADERS
 from fedct_flwr.datasets.tables import as_category, is_number, usual, without_blanks
 from fedct_flwr.learners.catalog import HeldLearner, is_network, is_plain
 from fedct_flwr.learners.sklearn import copied, functions_in
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import listed, quoted, suggest
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, LearnerError, SiloName
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, LearnerError, SiloName, generator
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

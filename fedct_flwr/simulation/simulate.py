@@ -19,8 +19,8 @@ from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.from_tables import FOLDER, Tables
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner, named_in, package
-from fedct_flwr.runs.records import Monitor, errors_of, grouped
-from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.records import errors_of, grouped
+from fedct_flwr.runs.run_folder import Monitor, RunFolder
 from fedct_flwr.simulation.run import OwnFolder, Run
 from fedct_flwr.simulation.silos import Data, Silos, data_of, divided, given_learner, is_partition, learners_of, ranking
 from fedct_flwr.simulation.simulation import Engine, Simulation

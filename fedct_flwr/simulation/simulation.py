@@ -25,8 +25,8 @@ from fedct_flwr.learners.catalog import ModelMemory, check_from_file, memory_for
 from fedct_flwr.learners.out_of_fold import one_thread
 from fedct_flwr.learners.text import misread, unread, unusual_texts
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.records import Monitor, errors_of, grouped, reason
-from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.records import errors_of, grouped, reason
+from fedct_flwr.runs.run_folder import Monitor, RunFolder, check_new
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import RunError
 

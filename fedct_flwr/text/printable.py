@@ -50,10 +50,7 @@ _MARKS: Final = frozenset({"Mn", "Me"})
 # pattern. Unicode calls most of them "default ignorable"; Python's tables do not have that property.
 _NOTHING: Final = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0)
-) | {
-    *range(0xFE00, 0xFE10),
-    *range(0xE0100, 0xE01F0),
-}
+) | {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
 _UNUSUAL: Final = re.compile(r"[^\x20-\x7e]+")
 # A sign in front, also as East Asian spreadsheets take it, and a function's call behind it, or what stands in another
 # file or program: '\\host\[a.xlsx]b'!A1, or cmd|'/C calc'!A0.

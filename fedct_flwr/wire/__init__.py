@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.wire.numbers import KINDS, PROBABILITIES, VALUES
-    from fedct_flwr.wire.sums import (
+    from fedct_flwr.wire.other_kinds import (
         ADDED,
         GRADIENTS,
+        KINDS,
+        PROBABILITIES,
+        VALUES,
         NoisySum,
         Summed,
         in_sums,

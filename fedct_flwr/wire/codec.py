@@ -15,20 +15,12 @@ from google.protobuf.message import DecodeError
 from fedct_flwr import wire
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Refusal, Refused, SiloName, Votes
 from fedct_flwr.wire import content, labels_pb2
-from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Query, Reply, Scores, Terms
-from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_message, read_labels
-from fedct_flwr.wire.packing import MAX_VALUE, packed_size
+from fedct_flwr.wire.content import MAX_VALUE, NO_TERMS, Fit, Instruction, Query, Reply, Scores, Terms
+from fedct_flwr.wire.kinds import kind_by, kind_of, kind_of_votes, labels_message, packed_size, read_labels
 
 _MOST_FEATURES: Final = 4096
 _LONGEST_NUMBER: Final = 4
 """Bytes of a probability or a value, at most."""
-
-
-def joint_size(terms: Terms) -> int:
-    """Bytes of a step, at most."""
-    return 8 * _MOST_FEATURES * terms.num_classes
-
-
 VERSION: Final = 1
 """Version of the messages. Each change of a message's bytes, or of the bytes accepted, raises it. Both
 sides must have the same; what differs is refused with VERSION before anything else is looked at. So four things are the
@@ -37,10 +29,7 @@ _LONGEST_OF_ANOTHER: Final = 1 << 24
 """Bytes of a message that is looked into only to tell whether it is of another version."""
 MAX_NAME_BYTES: Final = 256
 
-_SCORES: Final[dict[type[Scores] | type[Fit], tuple[str, float]]] = {
-    Scores: ("scores", 0.0),
-    Fit: ("fit", -MAX_VALUE),
-}
+_SCORES: Final[dict[type[Scores] | type[Fit], tuple[str, float]]] = {Scores: ("scores", 0.0), Fit: ("fit", -MAX_VALUE)}
 """Which field of a reply holds test scores, and the least that any can be."""
 
 _Payload = TypeVar("_Payload", labels_pb2.Instruction, labels_pb2.Reply)
@@ -73,7 +62,7 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
 
 @lru_cache(maxsize=1)
 def _decoded(payload: bytes, terms: Terms) -> Instruction:
-    learning = max(_LONGEST_NUMBER * terms.num_public * terms.width, joint_size(terms))
+    learning = max(_LONGEST_NUMBER * terms.num_public * terms.width, 8 * _MOST_FEATURES * terms.num_classes)
     targets_size = packed_size(terms.num_public, terms.num_classes, abstentions=True)
     message = _parse(labels_pb2.Instruction, payload, _fixed(terms) + targets_size + learning)
     _check_terms(message.terms, terms)

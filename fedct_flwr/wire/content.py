@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.types import HardLabels, Refusal, Refused, SiloName, SoftVotes, Votes
-from fedct_flwr.wire.packing import MAX_VALUE
 
 LEAST_NOISE: Final = 2.0**-10
 LARGEST_NOISE: Final = 2.0**20
 """Standard deviations of noise that silos add in shares, in votes of one silo. With them no sum leaves 32 bits."""
-
-
+LONGEST_CONDITION: Final = 500
+"""Bytes of a condition, or of a column's name, in a question for counts."""
+MAX_VALUE: Final = 1e30
+"""Larger values are refused, so that no mean is too large for single precision."""
 MOST_STEPS: Final = 1 << 16
 """Values that a grid may have: each is two bytes."""
 
@@ -81,7 +82,6 @@ class Terms:
 
 NO_TERMS: Final = Terms("", b"", 0, ())
 """Terms without any agreement: only a refusal can travel."""
-
 
 STEPS: Final = 15
 """Most steps of the joint labeler's training. In one more round silos learn its labels."""
@@ -154,10 +154,7 @@ class Joint(NamedTuple):
 
     def same_labeler(self, other: "Joint") -> bool:
         """Whether it is a step of the same plan, with any weights and seed: no guarantee depends on these."""
-        return self[:_OF_PLAN] == other[:_OF_PLAN]
-
-
-_OF_PLAN: Final = Joint._fields.index("seed")
+        return self._replace(seed=0, weights=None) == other._replace(seed=0, weights=None)
 
 
 class Histograms(NamedTuple):

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fedct_flwr import IID, ConfigError, DataError, Dirichlet, FedCT, RunError, repeat, simulate
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.algorithms.fedct import LabelSharing, Plurality, asking
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
 from fedct_flwr.simulation.run import Run

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.algorithms.checks import OF_SOME
 from fedct_flwr.algorithms.fedct import LabelSharing, Qualified
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.consensus.counting import Ballot
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
@@ -84,7 +84,7 @@ def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
 def test_algorithms_that_share_probabilities_have_a_target_for_each_silo_and_no_others_have() -> None:
     for name, entry in VOTE_SHARING.items():
         found = entry().consensus(CLASSES)
-        assert (found.targets is not None) is (found.trust is not None) is entry.kind.own_targets is (name in SOFT)
+        assert (found.targets is not None) is (found.trust is not None) is entry.kind.for_numbers is (name in SOFT)
 
 
 def test_algorithms_that_ask_once_have_one_round_whatever_the_default_is() -> None:

@@ -25,8 +25,8 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.privacy.budget import DATA_SET, WHOLE_SILO
 from fedct_flwr.silo import own as own_silo
-from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.release import account_of
+from fedct_flwr.silo.round import gated
 from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Query

@@ -13,8 +13,7 @@ from fedct_flwr.audit.words import most_exposed, page
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, PublicSet, SiloData
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, DataError, Examples
+from fedct_flwr.types import ConfigError, DataError, Examples, generator
 
 
 def examples(rng: np.random.Generator, size: int) -> Examples:

@@ -22,9 +22,9 @@ def test_what_the_coordinators_seat_reads_is_the_sum_that_is_opened(monkeypatch:
         heard.append(self)
 
     def kept(self: Sums, *arguments: object) -> object:
-        found = sum_(self, *arguments)  # type: ignore[arg-type]
-        opened.append(found.of.total)
-        return found
+        total, added = sum_(self, *arguments)  # type: ignore[arg-type]
+        opened.append(total)
+        return total, added
 
     monkeypatch.setattr(Transcript, "__init__", listening)
     monkeypatch.setattr(Sums, "sum", kept)

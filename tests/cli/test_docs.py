@@ -24,8 +24,8 @@ import tomli_w
 import typer
 
 from fedct_flwr import datasets
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.main import app
 from fedct_flwr.config.run import RunConfig

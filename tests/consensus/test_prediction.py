@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from fedct_flwr.consensus.counting import Ballot, Consensus, State
-from fedct_flwr.consensus.prediction import consensus_of_values, prediction_consensus
-from fedct_flwr.consensus.trust import TRUSTS, similarity, similarity_of_values, targets_of
+from fedct_flwr.consensus.prediction import (
+    TRUSTS,
+    consensus_of_values,
+    prediction_consensus,
+    similarity,
+    similarity_of_values,
+    targets_of,
+)
 from fedct_flwr.types import ABSTAIN, HardLabels
 
 every_rule = pytest.mark.parametrize("trust", TRUSTS)

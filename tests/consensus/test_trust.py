@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedct_flwr.consensus.trust import (
+from fedct_flwr.consensus.prediction import (
     TRUSTS,
     TrustRule,
     check_probabilities,

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.study import LONGEST_SECONDS, Roster, introduce
-from fedct_flwr.flower.prompt import PromptGrid
+from fedct_flwr.flower.grid import PromptGrid
 from fedct_flwr.types import Refusal, RunError
 from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import to_record

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.config.columns import ColumnForm
+from fedct_flwr.config.tables import ColumnForm
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.drawing.patients import Condition, PatientCount
 from fedct_flwr.types import ConfigError

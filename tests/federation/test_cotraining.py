@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedct_flwr import DawidSkene, FedCT, Plurality, datasets, simulate
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
-from fedct_flwr.coordinator.questions import no_targets
+from fedct_flwr.coordinator.questions import Asking, no_targets
 from fedct_flwr.coordinator.study import Roster
 from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.wire.content import Terms
@@ -35,7 +35,7 @@ def test_the_strategy_means_what_every_flower_strategy_means(
         dataset = datasets.load(config)
         terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
         roster = Roster([silo.name for silo in dataset.silos], 2, 1.0)
-        strategy = CoTraining(terms, Plurality().consensus(2), roster, Plurality().rounds)
+        strategy = CoTraining(Asking(terms, Plurality().consensus(2), terms.num_public), roster, Plurality().rounds)
 
         def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
             seen.append(number)

@@ -10,10 +10,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.joint import JointLabeler
+from fedct_flwr.algorithms.noisy_sums import JointLabeler
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.coordinator.joint_plan import simulated_plan
 from fedct_flwr.labelers.joint_linear import JointLinear, joint_labeler, train_together
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.privacy.ledger import Ledger
@@ -62,9 +61,7 @@ def test_without_noise_labels_are_those_of_training_in_the_open(
     folder = federation.run(**RUN)
     config = RunConfig.from_flower(folder.settings())
     dataset = datasets.load(config)
-    labeler = joint_labeler(
-        simulated_plan(cast(Any, config.method), config, dataset, len(SILOS)), dataset.public, dataset.schema
-    )
+    labeler = joint_labeler(cast(Any, config.method).plan(config, dataset), dataset.public, dataset.schema)
     assert isinstance(labeler, JointLinear)
     weights = train_together(labeler, [silo.private for silo in dataset.silos], [cast(Any, None)] * len(SILOS))
     names = [dataset.schema.classes[label] for label in labeler.label(weights, dataset.public.X)]

@@ -24,8 +24,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedct_flwr.flower import supernode
-from fedct_flwr.flower.grid import MOST_PARTS
-from fedct_flwr.flower.parts import part_ids
+from fedct_flwr.flower.grid import MOST_PARTS, part_ids
 from fedct_flwr.flower.superlink import Isolation
 from tests.hospital.runtime_api import RuntimeApi, odd_record
 from tests.patience import eventually

@@ -19,7 +19,7 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import LogEntry, LogVerdict, verify_log
 from fedct_flwr.hospital.opening import open_gate
-from fedct_flwr.silo.opening import gated
+from fedct_flwr.silo.round import gated
 from fedct_flwr.types import ABSTAIN, Refusal
 from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.content import Instruction, Query, Reply, Scores, Soft, SoftTargets, Terms

@@ -24,18 +24,16 @@ from fedct_flwr.hospital.log_entry import Event, verify_log
 from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.secure_sum.silo import Ready
+from fedct_flwr.secure_sum.terms import Fault, Shape, SumRefused, shape_of_votes
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
-from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.sums import SUMS, Summed
+from fedct_flwr.wire.other_kinds import SUMS, Summed
 from tests.hospital.gates import CODE, RUN, Silo, outcome, through
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.secure_sum.silos import fault_of

@@ -12,7 +12,7 @@ import pytest
 from flwr.app import ConfigRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
-from fedct_flwr.flower import parts
+from fedct_flwr.flower import grid
 from fedct_flwr.flower.runtime_client import SuperNode
 from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE
@@ -66,7 +66,7 @@ def test_what_nobody_agreed_upon_is_refused_unread_and_the_agent_goes_on(
         return inflate_object_from_contents(name, pieces)
 
     # Flower takes a minute and gigabytes for the millions of fields that fit into a message.
-    monkeypatch.setattr(parts, "inflate_object_from_contents", inflate)
+    monkeypatch.setattr(grid, "inflate_object_from_contents", inflate)
     monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.1)
     silo.start()
     legal = to_record(encode_instruction(silo.instruction(), silo.terms))

@@ -16,13 +16,11 @@ from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.labelers.joint_linear import joint_labeler
 from fedct_flwr.privacy.ledger import common_budget
 from fedct_flwr.secure_sum.coordinator import SecureSum
-from fedct_flwr.secure_sum.faults import SumRefused
-from fedct_flwr.secure_sum.terms import Shape
-from fedct_flwr.secure_sum.votes import shape_of_records
+from fedct_flwr.secure_sum.terms import Shape, SumRefused, shape_of_records
 from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import STEPS, Instruction, Joint, Query
-from fedct_flwr.wire.sums import GRADIENTS
+from fedct_flwr.wire.other_kinds import GRADIENTS
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 

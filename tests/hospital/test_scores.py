@@ -12,7 +12,7 @@ import pytest
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.config.study import StudyConfig
-from fedct_flwr.coordinator.confusion import of_counts
+from fedct_flwr.coordinator.noisy_sums import of_counts
 from fedct_flwr.datasets.federated import first_of
 from fedct_flwr.drawing.counts import GRID
 from fedct_flwr.hospital.adding import check_sums

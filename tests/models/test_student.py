@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config.run import STUDY, RunConfig
-from fedct_flwr.coordinator.global_model import make_student, train_student
+from fedct_flwr.coordinator.label_rounds import make_student, train_student
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.models.model_file import promised
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError

@@ -6,12 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum import messages as m
-from fedct_flwr.secure_sum.dealing import opened_shares, pair_seed, seed_check, tag, unwrapped
-from fedct_flwr.secure_sum.faults import SumRefused
-from fedct_flwr.secure_sum.masks import Masked, derive
+from fedct_flwr.secure_sum.masks import Masked, derive, opened_shares, pair_seed, restore, seed_check, tag, unwrapped
 from fedct_flwr.secure_sum.messages import Header, Reader, Step
-from fedct_flwr.secure_sum.shares import SHARE_SIZE, restore
-from fedct_flwr.secure_sum.terms import Shape, listed
+from fedct_flwr.secure_sum.terms import SHARE_SIZE, Shape, SumRefused, listed
 from tests.secure_sum.silos import Federation, key
 
 

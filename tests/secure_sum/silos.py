@@ -10,10 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum.coordinator import Replies, Requests, SumCoordinator, begin_session
-from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.silo import SumClient
-from fedct_flwr.secure_sum.terms import Shape, SumTerms
+from fedct_flwr.secure_sum.terms import Fault, Shape, SumTerms
 
 BITS, LENGTH = 13, 3
 _subjects = count(1)

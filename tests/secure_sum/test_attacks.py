@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fedct_flwr.secure_sum import coordinator as coordinator_module
-from fedct_flwr.secure_sum import dealing
+from fedct_flwr.secure_sum import masks
 from fedct_flwr.secure_sum import silo as silo_module
 from fedct_flwr.secure_sum.coordinator import sum_securely
-from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.secure_sum.silo import SumClient
+from fedct_flwr.secure_sum.terms import Fault
 from tests.secure_sum.adversary import Adversary, all_places
 from tests.secure_sum.silos import BITS, LENGTH, Federation, fault_of, federation, shape
 
@@ -64,8 +64,8 @@ def earlier_vector(made: Federation) -> bool:
 
 
 def seeds_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (dealing, silo_module):
-        monkeypatch.setattr(module, "pair_seed", lambda root, number: dealing.derive(root, b"pair seed", size=16))
+    for module in (masks, silo_module):
+        monkeypatch.setattr(module, "pair_seed", lambda root, number: masks.derive(root, b"pair seed", size=16))
 
 
 def both_opened(made: Federation) -> bool:

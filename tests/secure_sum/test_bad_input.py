@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from fedct_flwr.secure_sum import messages as m
 from fedct_flwr.secure_sum.coordinator import sum_securely
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.terms import Shape, SumTerms
+from fedct_flwr.secure_sum.terms import Fault, Shape, SumRefused, SumTerms
 from fedct_flwr.types import ConfigError
 from tests.secure_sum.silos import BITS, LENGTH, Federation, fault_of, federation, key, names, shape
 

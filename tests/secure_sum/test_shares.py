@@ -9,10 +9,9 @@ from Crypto.Util.number import isPrime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.secure_sum import shares as scheme
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.shares import PRIME, SECRET_SIZE, SHARE_SIZE, restore, split
-from fedct_flwr.secure_sum.terms import SumTerms
+from fedct_flwr.secure_sum import masks as scheme
+from fedct_flwr.secure_sum.masks import PRIME, restore, split
+from fedct_flwr.secure_sum.terms import SECRET_SIZE, SHARE_SIZE, Fault, SumRefused, SumTerms
 
 SMALL_PRIME = 7
 

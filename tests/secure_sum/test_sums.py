@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from fedct_flwr.secure_sum.coordinator import SecureSum, begin_session, sum_securely
-from fedct_flwr.secure_sum.faults import Fault, SumRefused
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.secure_sum.silo import SumClient
-from fedct_flwr.secure_sum.terms import sum_modulo
+from fedct_flwr.secure_sum.terms import Fault, SumRefused, sum_modulo
 from tests.secure_sum.silos import BITS, Federation, federation, key, names, shape, terms
 
 LEAVES = {step: at for at, step in enumerate((Step.ASK, Step.SURVIVORS, Step.OPEN))}

@@ -15,7 +15,7 @@ from safetensors.torch import load
 from client_app.main import app
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo.opening import gated
+from fedct_flwr.silo.round import gated
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import decode_reply, encode_instruction

@@ -13,8 +13,8 @@ from fedct_flwr.learners.out_of_fold import Evidence
 from fedct_flwr.learners.safeguard import Decision, Safeguard, Trust
 from fedct_flwr.scoring.assessment import Recalibration
 from fedct_flwr.silo.judgment import Judgment
-from fedct_flwr.silo.opening import gated
 from fedct_flwr.silo.personal import DecisionKey, read_decision, write_decision
+from fedct_flwr.silo.round import gated
 from fedct_flwr.types import Examples
 from fedct_flwr.wire.content import Instruction
 from tests.hospitals import STUDY, restart, write_silo_folder

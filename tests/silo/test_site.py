@@ -11,8 +11,8 @@ import pytest
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.silo.answers import score
 from fedct_flwr.silo.own import real_site
+from fedct_flwr.silo.personal import score
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.silo.site import Site
 from fedct_flwr.types import ConfigError, DataError

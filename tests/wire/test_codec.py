@@ -16,7 +16,7 @@ from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
 from fedct_flwr.wire.content import Histograms, Instruction, Query, Reply, Scores, Soft, SoftTargets, Terms
-from fedct_flwr.wire.packing import packed_size
+from fedct_flwr.wire.kinds import packed_size
 
 TERMS = Terms(study="heart", public_fingerprint=bytes(range(32)), num_public=5, classes=("no", "mild", "severe"))
 TARGETS = np.int16([0, ABSTAIN, 2, 1, 0])

@@ -9,18 +9,17 @@ import pytest
 
 from fedct_flwr.config.silo import Policy
 from fedct_flwr.consensus.counting import shares_of_votes
-from fedct_flwr.coordinator.questions import Asking, Learning
+from fedct_flwr.coordinator.questions import Asking
 from fedct_flwr.coordinator.summing import opened
 from fedct_flwr.hospital.approval import kinds_let_out
 from fedct_flwr.report.kind_words import words_of
-from fedct_flwr.secure_sum.votes import shape_of_votes
+from fedct_flwr.secure_sum.terms import shape_of_votes
 from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import HARD, Kind, kind_of, kind_of_votes
-from fedct_flwr.wire.numbers import KINDS, SHARES, VALUES, Grid
-from fedct_flwr.wire.sums import NOISY_SUMS, SUMS, Summed
+from fedct_flwr.wire.other_kinds import KINDS, NOISY_SUMS, SHARES, SUMS, VALUES, Grid, Summed
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")
@@ -175,7 +174,7 @@ def asked(server_round: int = 2) -> Instruction:
     state = RULE.init(["oslo", "bern"])
     if server_round > 1:
         table, state = RULE.apply(SHARED_VOTES.items(), table, state, np.random.default_rng(0))
-    asking = Asking(OF_SHARES, RULE, NUM_PUBLIC, 0, Learning(1.0), seed=1, answer=SHARES.name)
+    asking = Asking(OF_SHARES, RULE, NUM_PUBLIC, seed=1, weight=1.0, answer=SHARES.name)
     return asking.instruction(server_round, table, state)
 
 

@@ -10,24 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr.types import MAX_CLASSES, Refusal, Refused
-from fedct_flwr.wire.numbers import (
+from fedct_flwr.wire.content import MAX_VALUE
+from fedct_flwr.wire.kinds import MAX_VOTES, can_count, num_ways, pack, pack_counts, packed_size, unpack, unpack_counts
+from fedct_flwr.wire.other_kinds import (
     UNITS,
     pack_probabilities,
     pack_values,
     quantized,
     unpack_probabilities,
     unpack_values,
-)
-from fedct_flwr.wire.packing import (
-    MAX_VALUE,
-    MAX_VOTES,
-    can_count,
-    num_ways,
-    pack,
-    pack_counts,
-    packed_size,
-    unpack,
-    unpack_counts,
 )
 
 

@@ -8,13 +8,13 @@ import typer
 
 from fedct_flwr import silo
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.draw import FILE, DrawnSet
+from fedct_flwr.algorithms.noisy_sums import FILE, DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, coordinators_study
 from fedct_flwr.cli.coordinator.run import follow_run, settings_of
 from fedct_flwr.cli.output import Output, check_new
 from fedct_flwr.cli.run_options import Resume, refuse_options
-from fedct_flwr.config.columns import ColumnForm
 from fedct_flwr.config.run import RunConfig
+from fedct_flwr.config.tables import ColumnForm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets.dictionary import Dictionary
@@ -22,9 +22,8 @@ from fedct_flwr.drawing.cells import Form, columns_of
 from fedct_flwr.files import write_atomically
 from fedct_flwr.labelers.labeler import check_extra
 from fedct_flwr.runs.run_folder import RunFolder, dated
-from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import count, from_here, in_shell, listed
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, generator
 
 _ENDINGS: Final = (".toml", ".json", ".csv")
 

@@ -33,7 +33,7 @@ from fedct_flwr.learners import Resumable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.text import misread, unread, unusual_texts
-from fedct_flwr.silo.answers import check_learner
+from fedct_flwr.silo.personal import check_learner
 from fedct_flwr.text.printable import HIDDEN_BELOW, listed, quoted, rounded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples
 
