@@ -22,7 +22,6 @@ from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Decision, Safeguard, SoftSafeguard, Trust
 from fedct_flwr.scoring.assessment import FEWEST, RANKS, Recalibration
 from fedct_flwr.scoring.intervals import Verdict, verdict
-from fedct_flwr.silo.personal import Question
 from fedct_flwr.silo.site import SITES_KEPT, LocalState, Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError
