@@ -31,6 +31,7 @@ from fedct_flwr.learners.trained_model import (
     apply,
     classes_of,
     dumps,
+    foreign_types,
     load_model,
     places_of,
     probabilities_of,
@@ -168,7 +169,8 @@ class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
     Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
-    are those whose types its files may hold, in addition to scikit-learn's and those that the estimator is made of.
+    are those whose types its files may hold, in addition to the catalog's libraries and those that the estimator is
+    made of.
     ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``ways`` are labels for these
     classes to train on, each ``(num_classes,)`` or None for their numbers: the first that the estimator takes is used.
     ``output`` is scikit-learn's ``transform_output`` for the estimator: ``set_config`` holds for one thread.
@@ -195,7 +197,8 @@ class SklearnLearner:
         self._balanced = balanced
         self._template, self._ways = estimator, ways
         self._transformer = transformer
-        self._packages = {*packages, *packages_in(estimator)}
+        # Own code may train another library's model, which no parameter names.
+        self._packages = {*LIBRARIES, *packages, *packages_in(estimator)}
         self._num_classes = num_classes
         self._configured = partial(config_context, transform_output=output)
         self._single = _has_network(estimator)
@@ -263,12 +266,21 @@ class SklearnLearner:
             raise LearnerError(f"{why}, so it cannot learn probabilities: {_soft_ones()}")
 
     def save(self, path: Path) -> None:
-        """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be, and no memory is there to keep it in."""
-        try:
+        """Write what ``to_bytes`` gives; a memory that is there keeps what ``load`` could not read from the file.
+
+        Raises TrainingError if it cannot be written, and no memory is there.
+        """
+        memory = models_in_memory(path)
+        if memory is None:
             write_atomically(path, self.to_bytes())
+            return
+        memory.pop(path.resolve(), None)
+        try:
+            write_atomically(path, content := self.to_bytes())
+            readable = self._packages <= {*LIBRARIES} or not foreign_types(content, self._packages)
         except TrainingError:
-            if (memory := models_in_memory(path)) is None:
-                raise
+            readable = False
+        if not readable:
             memory[path.resolve()] = self._pipeline
 
     def to_bytes(self) -> bytes:

@@ -194,6 +194,9 @@ _IMPORTING: Final = threading.Lock()
 _LONGEST_NAME: Final = 200
 _HARMLESS: Final = {"collections.OrderedDict", "builtins.object"}
 """Containers in other packages' models (LightGBM's), and types that selectors of columns name."""
+_TRUSTED: Final = ("sklearn", "numpy", "scipy", "fedct_flwr")
+_KNOWN: Final = ("functools.partial",)
+"""Packages and types in the models of this machine."""
 
 
 def skops_io() -> ModuleType:
@@ -254,15 +257,28 @@ def read_object(
     """
     try:
         found = _types(content)
-        foreign = sorted(name for name in found - _HARMLESS - {*known} if name.partition(".")[0] not in packages)
-        if foreign:
+        if foreign := _foreign(found, packages, known):
             needed = " ".join(sorted({f"--package {name.partition('.')[0]}" for name in foreign}))
             raise DataError(f"{what} holds {', '.join(foreign)}, {advice.format(needed)}")
         return skops_io().loads(content, trusted=sorted(found))
     except DataError:
         raise
     except Exception as error:  # zipfile, skops and scikit-learn raise many types
+        if isinstance(error, ModuleNotFoundError) and error.name in packages:
+            raise DataError(
+                f"{what} needs the package {error.name!r}, and Python finds none of this name: install it, or set "
+                "PYTHONPATH to its folder"
+            ) from None
         raise DataError(f"{what} is damaged, or not written by this program: {type(error).__name__}") from error
+
+
+def _foreign(found: Collection[str], packages: Collection[str], known: Collection[str]) -> list[str]:
+    return sorted(name for name in {*found} - _HARMLESS - {*known} if name.partition(".")[0] not in packages)
+
+
+def foreign_types(content: bytes, packages: Collection[str]) -> list[str]:
+    """The types in a skops file for which ``load_model`` refuses it."""
+    return _foreign(_types(content), {*_TRUSTED, *packages}, _KNOWN)
 
 
 def _types(content: bytes) -> set[str]:
@@ -304,6 +320,5 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read the model {path}: {error.strerror}") from None
-    trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
     advice = "which is not trusted: load it only if you wrote it yourself"
-    return read_object(content, f"the model {path}", trusted, ["functools.partial"], advice)
+    return read_object(content, f"the model {path}", {*_TRUSTED, *packages}, _KNOWN, advice)

@@ -1,9 +1,11 @@
 """Every learner with a short name keeps the promises of Learner; others come by import path."""
 
+import pydoc
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +35,7 @@ from fedct_flwr.config.learner import LearnerSettings, Training
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import Saveable
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, package
+from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, memory_for, package
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -124,6 +126,18 @@ class Unclonable(Majority):
 class Unsaveable(Majority):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         self.sums_ = (row.sum() for row in X)
+        return super().fit(X, y)
+
+
+class Holding(Majority):
+    """Keeps an object of another package, which no parameter of its own names."""
+
+    def __init__(self, kind: str = "argparse.Namespace") -> None:
+        self.kind = kind
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        found = pydoc.locate(self.kind)()  # type: ignore[operator]
+        self.held_ = found.fit(X, y) if hasattr(found, "fit") else found
         return super().fit(X, y)
 
 
@@ -309,6 +323,29 @@ class TestModelFile:
     def test_with_types_from_elsewhere_is_refused(self, path: Path, wording: SnapshotAssertion):
         SklearnLearner(Majority()).fit(*blobs([0, 1])).save(path)
         assert sentence(DataError, load_model, path) == wording
+
+    def test_of_own_code_may_hold_a_librarys_model(self, path: Path):
+        pytest.importorskip("xgboost")
+        SklearnLearner(Holding("xgboost.XGBClassifier")).fit(*blobs([0, 1])).save(path)
+        assert SklearnLearner(Holding()).load(path).predict(np.zeros((2, 4))).tolist() == [0, 0]
+
+    def test_that_holds_another_packages_types_is_in_memory_too(self, path: Path):
+        learner, memory = SklearnLearner(Holding()), memory_for(path.parent)
+        learner.fit(*blobs([0, 1])).save(path)
+        assert path.exists()
+        assert learner.load(path).predict(np.zeros((2, 4))).tolist() == [0, 0]
+        SklearnLearner(Majority()).fit(*blobs([1, 2])).save(path)
+        assert not memory
+        assert learner.load(path).predict(np.zeros((2, 4))).tolist() == [1, 1]
+
+    def test_of_a_package_that_is_not_installed_names_it(self, path: Path, monkeypatch: pytest.MonkeyPatch):
+        module = ModuleType("gone")
+        monkeypatch.setitem(sys.modules, "gone", module)
+        module.Gone = type("Gone", (Majority,), {"__module__": "gone"})  # type: ignore[attr-defined]
+        SklearnLearner(module.Gone()).fit(*blobs([0, 1])).save(path)
+        monkeypatch.delitem(sys.modules, "gone")
+        with pytest.raises(DataError, match="needs the package 'gone', and Python finds none of this name: install"):
+            load_model(path, ["gone", "tests"])
 
 
 PROGRAM = """
