@@ -32,6 +32,7 @@ from fedct_flwr.learners.trained_model import (
     classes_of,
     dumps,
     foreign_types,
+    in_order,
     load_model,
     places_of,
     probabilities_of,
@@ -68,7 +69,7 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
     @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> NDArray[Any]:
         """The probability of each of ``classes_``, ``(n, k)``."""
-        probabilities: NDArray[Any] = self.estimator_.predict_proba(X)
+        probabilities: NDArray[Any] = in_order(self.estimator_.predict_proba(X), self.estimator_.classes_)
         return probabilities
 
     @property

@@ -90,7 +90,8 @@ def probabilities_of(
 ) -> NDArray[np.float64]:
     """Probabilities of each class ``(num_examples, num_classes)``, 0 for those that are not ``known``.
 
-    ``answer`` ``(num_examples, k)`` has a column for each of the ``k`` classes ``known``. Raises TrainingError.
+    ``answer`` ``(num_examples, k)`` has a column for each of the ``k`` classes ``known``, by name or in their order.
+    Raises TrainingError.
 
     >>> probabilities_of([[0.25, 0.75]], [0, 2], 1, 3)
     array([[0.25, 0.  , 0.75]])
@@ -102,7 +103,7 @@ def probabilities_of(
         f"predict_proba must give {len(columns)} probabilities that sum to 1 for each of {num_examples:,} examples, "
         "one for each of classes_"
     )
-    shares = _array(answer, model, expected)
+    shares = _array(in_order(answer, known), model, expected)
     # NumPy would take a single column for all classes.
     if shares.shape != (num_examples, len(columns)):
         raise TrainingError(f"{model} answered probabilities of shape {shares.shape}: {expected}")
@@ -110,6 +111,14 @@ def probabilities_of(
     found[:, columns] = shares
     check_probabilities(found, model=model, expected=expected)
     return np.maximum(found, 0.0, out=found)
+
+
+def in_order(answer: Any, classes: Any) -> Any:
+    """A DataFrame's columns ``(n, k)`` in the order of ``classes`` ``(k,)`` if these are its names; else the answer."""
+    places = {str(name): place for place, name in enumerate(getattr(answer, "columns", ()))}
+    names = [*map(str, np.asarray(classes).tolist())] if places else []
+    named = places and len(names) == len(answer.columns) and places.keys() == {*names}
+    return np.asarray(answer)[:, [places[name] for name in names]] if named else answer
 
 
 def check_probabilities(

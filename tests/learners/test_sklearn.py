@@ -36,6 +36,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import Saveable
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, memory_for, package
+from fedct_flwr.learners.plain import as_estimator
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -111,6 +112,34 @@ class Bare:
 
 class BareLabels:
     fit, predict = Majority.fit, Majority.predict
+
+
+class Named(BareLabels):
+    """Names the columns of its probabilities, the last class first, and has no ``classes_``."""
+
+    form = "{}"
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        self.labels = np.unique(y).tolist()[::-1]
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.labels[0])
+
+    def predict_proba(self, X: np.ndarray) -> Any:
+        names = [self.form.format(label) for label in self.labels]
+        return pytest.importorskip("pandas").DataFrame([[0.75, 0.25]] * len(X), columns=names)
+
+
+class NamedWith(Named, ClassifierMixin, BaseEstimator):
+    """Has ``classes_``, in another order than the columns."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        super().fit(X, y)
+        self.classes_ = np.unique(y)
+
+
+class OtherNames(Named):
+    form = "P({})"
 
 
 class Broken(Majority):
@@ -292,6 +321,19 @@ class TestObjectsWithoutParameters:
         assert found.probabilities(self.X, 2) is None
         with pytest.raises(ConfigError, match="BareLabels takes no sample weights"):
             SklearnLearner(make_estimator(f"{HERE}.BareLabels", {}, 0), weighted=True)
+
+    @pytest.mark.parametrize("way", [None, np.array(["no", "yes"]), np.array([False, True]), np.array([2, 1])])
+    @pytest.mark.parametrize("kind", [Named, NamedWith])
+    def test_may_name_the_columns_of_their_probabilities(self, kind: type, way: Any):
+        found = SklearnLearner(kind() if kind is NamedWith else as_estimator(kind()), ways=[way]).fit(self.X, self.Y)
+        shares, predicted = found.probabilities(self.X[:1], 2), found.predict(self.X[:1])
+        assert shares is not None
+        assert shares[0, predicted].tolist() == [0.75]
+
+    def test_are_refused_if_no_name_leads_to_a_class(self):
+        found = SklearnLearner(as_estimator(OtherNames()), ways=[np.array(["no", "yes"])]).fit(self.X, self.Y)
+        with pytest.raises(TrainingError, match="names its columns otherwise than the classes"):
+            found.probabilities(self.X, 2)
 
     def test_are_made_with_the_arguments_of_their_class_and_kept(self, path: Path):
         learner(f"{HERE}.Bare", confidence=1.0).fit(self.X, self.Y).save(path)
