@@ -482,7 +482,7 @@ class SklearnRegressor(SklearnLearner):
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
-        return self._train([clone(self._template)], X, y, weights)
+        return self._train([copied(self._template)], X, y, weights)
 
     def predict(self, X: Features) -> Values:
         return values_of(self._asked("predict", X), X.shape[0], model=self.name)

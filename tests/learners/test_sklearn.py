@@ -351,8 +351,9 @@ class TestTraining:
         with pytest.raises(TrainingError, match="Broken"):
             SklearnLearner(Broken()).fit(*blobs([0, 1]))
 
-    def test_does_without_a_clone_where_an_estimator_stands_none(self):
-        assert set(SklearnLearner(Unclonable()).fit(*blobs([0, 1])).predict(blobs([0, 1])[0])) <= {0, 1}
+    @pytest.mark.parametrize("kind", [SklearnLearner, SklearnRegressor])
+    def test_does_without_a_clone_where_an_estimator_stands_none(self, kind: type[SklearnLearner]):
+        assert set(kind(Unclonable()).fit(*blobs([0, 1])).predict(blobs([0, 1])[0])) <= {0, 1}
 
 
 class TestModelFile:
