@@ -152,6 +152,12 @@ class Unclonable(Majority):
         self.names = list(names)
 
 
+class Unimportant(Majority):
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        raise NotImplementedError
+
+
 class Unsaveable(Majority):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         self.sums_ = (row.sum() for row in X)
@@ -340,6 +346,11 @@ class TestObjectsWithoutParameters:
         shares = learner(f"{HERE}.Bare").load(path).probabilities(self.X[:1], 2)
         assert shares is not None
         assert shares.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("estimator", [Unimportant(), VotingRegressor([Ridge()])])
+def test_an_estimator_may_raise_where_all_its_attributes_are_asked_for(estimator: Any) -> None:
+    assert type(estimator).__name__ in given_learner(estimator, "learner").name
 
 
 class TestTraining:
