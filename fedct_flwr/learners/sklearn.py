@@ -13,6 +13,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
@@ -24,6 +25,7 @@ from fedct_flwr.learners.catalog import (
     SOME_REGRESSORS,
     USUAL,
     ModelMemory,
+    has_methods,
     models_in_memory,
 )
 from fedct_flwr.learners.out_of_fold import balanced_weights
@@ -121,8 +123,9 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
         why = "classifier: it must make a scikit-learn classifier or a torch module"
         why = f"regressor, and here a number is predicted: {SOME_REGRESSORS}" if number else why
         kind, mixin = ("regressor", "RegressorMixin") if number else ("classifier", "ClassifierMixin")
-        if mixin in (base.__name__ for base in type(last_step(estimator)).__mro__):
-            why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last_step(estimator)).__name__}"
+        last = last_step(estimator)
+        if has_methods(last, "fit", "predict") and is_kind(last, lambda each: get_tags(each).estimator_type is None):
+            why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last).__name__}"
         raise LearnerError(f"learner {name!r} is no {why}")
     searched = [value for key, value in estimator.get_params(deep=True).items() if key.split("__")[-1] in _SEARCHED]
     for model in (estimator, *(value for value in _leaves(searched) if _is_estimator(value))):

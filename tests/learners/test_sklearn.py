@@ -90,6 +90,10 @@ class BasesTurned(BaseEstimator, ClassifierMixin):
     fit, predict = Majority.fit, Majority.predict
 
 
+class NoMixin(BaseEstimator):
+    fit, predict = Majority.fit, Majority.predict
+
+
 class Bare:
     """Has no parameters as scikit-learn's estimators have them, and names its classes from the last one on."""
 
@@ -224,6 +228,7 @@ class TestUnknownLearner:
             (f"{HERE}.no_estimator", {}, "is no classifier"),
             (f"{HERE}.not_below_one", {"trees": 0}, "a forest needs a tree"),
             (f"{HERE}.BasesTurned", {}, "put ClassifierMixin before BaseEstimator among the bases of BasesTurned"),
+            (f"{HERE}.NoMixin", {}, "put ClassifierMixin before BaseEstimator among the bases of NoMixin"),
             ("logistic-regression", {"C": -1}, "cannot be trained: The 'C' parameter of LogisticRegression must be"),
             (f"{HERE}.scaled_forest", {"trees": "many"}, "'n_estimators' parameter of RandomForestClassifier must be"),
         ],
