@@ -89,7 +89,8 @@ def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
     """Form of text for a learner, and the user's own learner, untrained.
 
     One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
-    holds a vectorizer deeper down, or is one's own code with ``preprocessing = 'none'``. All others take numbers.
+    or holds a vectorizer deeper down; with ``preprocessing = 'none'`` also for one's own code, and where an estimator
+    takes categories by their dtype. All others take numbers.
     """
     name, plain = settings.name, settings.preprocessing == "none"
     if name in _READINGS:
@@ -105,7 +106,9 @@ def _reading(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]:
     if schema.texts and _is_vectorizer(_first(model)):
         return "texts", model
     parts = parts_of(model)
-    mine = plain and (bool(schema.texts) or any(package(type(part).__module__) not in LIBRARIES for part in parts))
+    by_dtype = _takes_categories(_first(model)) and any(column.categories for column in schema.columns)
+    own = by_dtype or any(package(type(part).__module__) not in LIBRARIES for part in parts)
+    mine = plain and (bool(schema.texts) or own)
     words = schema.texts and any(map(_is_vectorizer, parts))
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
 
@@ -117,6 +120,13 @@ def _made(settings: LearnerSettings, schema: Schema) -> Any:
 def parts_of(model: Any) -> list[Any]:
     """An estimator and all estimators within it."""
     return [model, *(part for part in model.get_params(deep=True).values() if hasattr(part, "get_params"))]
+
+
+def _takes_categories(part: Any) -> bool:
+    """Whether a library's estimator takes the categories of a table by their dtype, without being told their names."""
+    params = part.get_params(deep=False) if hasattr(part, "get_params") else {}
+    told = params.get("enable_categorical") is True or str(params.get("categorical_features")) == "from_dtype"
+    return told or package(type(part).__module__) == "lightgbm"
 
 
 def _is_set(value: Any) -> bool:

@@ -11,6 +11,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -151,6 +152,26 @@ def test_boosted_trees_get_text_as_categories_unless_a_step_stands_before_them()
         table = table_for(model, schema, np.array([[50.0, 1.0, np.nan]]))
         found.append(table.transform(np.array([[50.0, 0.0, 0.0]]))["ward"].dtype == "category")
     assert found == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("model", "reading"),
+    [
+        (lambda: pytest.importorskip("lightgbm").LGBMClassifier(), "table"),
+        (lambda: GridSearchCV(pytest.importorskip("lightgbm").LGBMClassifier(), {}), "table"),
+        (lambda: pytest.importorskip("xgboost").XGBClassifier(enable_categorical=False), "nothing"),
+        (HistGradientBoostingClassifier, "table"),
+        (lambda: HistGradientBoostingClassifier(categorical_features=None), "nothing"),
+        (lambda: make_pipeline(StandardScaler(), HistGradientBoostingClassifier()), "nothing"),
+    ],
+)
+def test_without_preprocessing_trees_that_take_categories_by_dtype_get_the_table(model: Any, reading: Reading) -> None:
+    held = HeldLearner("own.Model@1", model, [])
+    schema = Schema(SCHEMA.classes, (Column("age"), Column("ward", ("a", "b"))))
+    assert reading_of(LearnerSettings(name=held.name, preprocessing="none"), schema) == reading
+    assert reading_of(LearnerSettings(name=held.name), schema) == "nothing"
+    numbers = Schema.numeric(SCHEMA.classes, ("age",))
+    assert reading_of(LearnerSettings(name=held.name, preprocessing="none"), numbers) == "nothing"
 
 
 @pytest.mark.parametrize(
