@@ -329,5 +329,5 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read the model {path}: {error.strerror}") from None
-    advice = "which is not trusted: load it only if you wrote it yourself"
+    advice = "which is not trusted: use the model in the process that trains it, by simulate() or --in-process"
     return read_object(content, f"the model {path}", {*_TRUSTED, *packages}, _KNOWN, advice)
