@@ -302,9 +302,15 @@ def is_network(model: object) -> bool:
 
 def is_plain(learner: object) -> bool:
     """Whether it has ``fit`` and ``predict``, but not scikit-learn's parameters."""
-    # A class may have methods that an object of it only has once it is trained.
-    there = {*dir(type(learner)), *dir(learner)}
-    return {"fit", "predict"} <= there and not {"get_params", "set_params"} <= there
+    return has_methods(learner, "fit", "predict") and not has_methods(learner, "get_params", "set_params")
+
+
+def has_methods(learner: object, *names: str) -> bool:
+    """Whether an object or its class has these methods: some come to an object only once it is trained.
+
+    ``dir`` of an object would compute all its attributes, and raise what one of them does before training.
+    """
+    return all(name in dir(type(learner)) or hasattr(learner, name) for name in names)
 
 
 def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:

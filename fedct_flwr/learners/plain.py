@@ -8,6 +8,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
+from fedct_flwr.learners.trained_model import in_order
+from fedct_flwr.types import TrainingError
+
 
 class Plain(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A classifier whose ``fit`` trains a copy of an object that has ``fit`` and ``predict``."""
@@ -25,8 +28,18 @@ class Plain(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-lea
 
     @available_if(lambda self: hasattr(self.wrapped, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities ``(n, k)`` of the copy, for its ``classes_``, or for sorted ones where it names none."""
-        return self.trained_.predict_proba(X)
+        """Probabilities ``(n, k)`` of the copy, for its ``classes_``, or for sorted ones where it names none.
+
+        Raises TrainingError for columns whose names are no classes where it has no ``classes_`` either.
+        """
+        found = in_order(self.trained_.predict_proba(X), self.classes_)
+        unnamed = not hasattr(found, "columns") or [*found.columns] == [*range(len(found.columns))]
+        if not unnamed and not hasattr(self.trained_, "classes_"):
+            raise TrainingError(
+                f"{type(self.wrapped).__name__}.predict_proba names its columns otherwise than the classes: name them "
+                "as fit got the labels, or set classes_ in fit"
+            )
+        return found
 
     def _fit(self, X: Any, y: Any, **weights: Any) -> Self:
         self.trained_ = copy.deepcopy(self.wrapped)

@@ -13,6 +13,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
@@ -24,6 +25,7 @@ from fedct_flwr.learners.catalog import (
     SOME_REGRESSORS,
     USUAL,
     ModelMemory,
+    has_methods,
     models_in_memory,
 )
 from fedct_flwr.learners.out_of_fold import balanced_weights
@@ -31,6 +33,8 @@ from fedct_flwr.learners.trained_model import (
     apply,
     classes_of,
     dumps,
+    foreign_types,
+    in_order,
     load_model,
     places_of,
     probabilities_of,
@@ -67,7 +71,7 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
     @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> NDArray[Any]:
         """The probability of each of ``classes_``, ``(n, k)``."""
-        probabilities: NDArray[Any] = self.estimator_.predict_proba(X)
+        probabilities: NDArray[Any] = in_order(self.estimator_.predict_proba(X), self.estimator_.classes_)
         return probabilities
 
     @property
@@ -119,8 +123,9 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
         why = "classifier: it must make a scikit-learn classifier or a torch module"
         why = f"regressor, and here a number is predicted: {SOME_REGRESSORS}" if number else why
         kind, mixin = ("regressor", "RegressorMixin") if number else ("classifier", "ClassifierMixin")
-        if mixin in (base.__name__ for base in type(last_step(estimator)).__mro__):
-            why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last_step(estimator)).__name__}"
+        last = last_step(estimator)
+        if has_methods(last, "fit", "predict") and is_kind(last, lambda each: get_tags(each).estimator_type is None):
+            why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last).__name__}"
         raise LearnerError(f"learner {name!r} is no {why}")
     searched = [value for key, value in estimator.get_params(deep=True).items() if key.split("__")[-1] in _SEARCHED]
     for model in (estimator, *(value for value in _leaves(searched) if _is_estimator(value))):
@@ -168,7 +173,8 @@ class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
     Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
-    are those whose types its files may hold, in addition to scikit-learn's and those that the estimator is made of.
+    are those whose types its files may hold, in addition to the catalog's libraries and those that the estimator is
+    made of.
     ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. ``ways`` are labels for these
     classes to train on, each ``(num_classes,)`` or None for their numbers: the first that the estimator takes is used.
     ``output`` is scikit-learn's ``transform_output`` for the estimator: ``set_config`` holds for one thread.
@@ -195,7 +201,8 @@ class SklearnLearner:
         self._balanced = balanced
         self._template, self._ways = estimator, ways
         self._transformer = transformer
-        self._packages = {*packages, *packages_in(estimator)}
+        # Own code may train another library's model, which no parameter names.
+        self._packages = {*LIBRARIES, *packages, *packages_in(estimator)}
         self._num_classes = num_classes
         self._configured = partial(config_context, transform_output=output)
         self._single = _has_network(estimator)
@@ -263,12 +270,21 @@ class SklearnLearner:
             raise LearnerError(f"{why}, so it cannot learn probabilities: {_soft_ones()}")
 
     def save(self, path: Path) -> None:
-        """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be, and no memory is there to keep it in."""
-        try:
+        """Write what ``to_bytes`` gives; a memory that is there keeps what ``load`` could not read from the file.
+
+        Raises TrainingError if it cannot be written, and no memory is there.
+        """
+        memory = models_in_memory(path)
+        if memory is None:
             write_atomically(path, self.to_bytes())
+            return
+        memory.pop(path.resolve(), None)
+        try:
+            write_atomically(path, content := self.to_bytes())
+            readable = self._packages <= {*LIBRARIES} or not foreign_types(content, self._packages)
         except TrainingError:
-            if (memory := models_in_memory(path)) is None:
-                raise
+            readable = False
+        if not readable:
             memory[path.resolve()] = self._pipeline
 
     def to_bytes(self) -> bytes:
@@ -469,7 +485,7 @@ class SklearnRegressor(SklearnLearner):
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
-        return self._train([clone(self._template)], X, y, weights)
+        return self._train([copied(self._template)], X, y, weights)
 
     def predict(self, X: Features) -> Values:
         return values_of(self._asked("predict", X), X.shape[0], model=self.name)

@@ -104,7 +104,8 @@ def reading_of(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]
     """Form of text for a learner, and the user's own learner, untrained. Raises LearnerError if it cannot be made.
 
     One that begins with a vectorizer of scikit-learn's takes texts. The table is for one that names or numbers columns,
-    holds a vectorizer deeper down, or is one's own code with ``preprocessing = 'none'``. All others take numbers.
+    or holds a vectorizer deeper down; with ``preprocessing = 'none'`` also for one's own code, and where an estimator
+    takes categories by their dtype. All others take numbers.
     """
     name, plain = settings.name, settings.preprocessing == "none"
     if name in _READINGS:
@@ -120,7 +121,9 @@ def reading_of(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]
     if schema.texts and isinstance(_first(model), _VECTORIZERS):
         return "texts", model
     parts = parts_of(model)
-    mine = plain and (bool(schema.texts) or any(package(type(part).__module__) not in LIBRARIES for part in parts))
+    by_dtype = _takes_categories(_first(model)) and any(column.categories for column in schema.columns)
+    own = by_dtype or any(package(type(part).__module__) not in LIBRARIES for part in parts)
+    mine = plain and (bool(schema.texts) or own)
     words = schema.texts and any(isinstance(part, _VECTORIZERS) for part in parts)
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
 
@@ -148,6 +151,13 @@ def takes_missing(model: Any) -> bool:
             return False
     parts = [part for _, part in getattr(model, "estimators", None) or [("", model.estimator)]]
     return all(takes_missing(part) for part in parts if hasattr(part, "get_params"))
+
+
+def _takes_categories(part: Any) -> bool:
+    """Whether a library's estimator takes the categories of a table by their dtype, without being told their names."""
+    params = part.get_params(deep=False) if hasattr(part, "get_params") else {}
+    told = params.get("enable_categorical") is True or str(params.get("categorical_features")) == "from_dtype"
+    return told or (package(type(part).__module__) == "lightgbm" and not any(map(params.get, _OF_LIGHTGBM)))
 
 
 def _is_set(value: Any) -> bool:

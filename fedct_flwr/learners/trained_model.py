@@ -90,7 +90,8 @@ def probabilities_of(
 ) -> NDArray[np.float64]:
     """Probabilities of each class ``(num_examples, num_classes)``, 0 for those that are not ``known``.
 
-    ``answer`` ``(num_examples, k)`` has a column for each of the ``k`` classes ``known``. Raises TrainingError.
+    ``answer`` ``(num_examples, k)`` has a column for each of the ``k`` classes ``known``, by name or in their order.
+    Raises TrainingError.
 
     >>> probabilities_of([[0.25, 0.75]], [0, 2], 1, 3)
     array([[0.25, 0.  , 0.75]])
@@ -102,7 +103,7 @@ def probabilities_of(
         f"predict_proba must give {len(columns)} probabilities that sum to 1 for each of {num_examples:,} examples, "
         "one for each of classes_"
     )
-    shares = _array(answer, model, expected)
+    shares = _array(in_order(answer, known), model, expected)
     # NumPy would take a single column for all classes.
     if shares.shape != (num_examples, len(columns)):
         raise TrainingError(f"{model} answered probabilities of shape {shares.shape}: {expected}")
@@ -110,6 +111,14 @@ def probabilities_of(
     found[:, columns] = shares
     check_probabilities(found, model=model, expected=expected)
     return np.maximum(found, 0.0, out=found)
+
+
+def in_order(answer: Any, classes: Any) -> Any:
+    """A DataFrame's columns ``(n, k)`` in the order of ``classes`` ``(k,)`` if these are its names; else the answer."""
+    places = {str(name): place for place, name in enumerate(getattr(answer, "columns", ()))}
+    names = [*map(str, np.asarray(classes).tolist())] if places else []
+    named = places and len(names) == len(answer.columns) and places.keys() == {*names}
+    return np.asarray(answer)[:, [places[name] for name in names]] if named else answer
 
 
 def check_probabilities(
@@ -194,6 +203,9 @@ _IMPORTING: Final = threading.Lock()
 _LONGEST_NAME: Final = 200
 _HARMLESS: Final = {"collections.OrderedDict", "builtins.object"}
 """Containers in other packages' models (LightGBM's), and types that selectors of columns name."""
+_TRUSTED: Final = ("sklearn", "numpy", "scipy", "fedct_flwr")
+_KNOWN: Final = ("functools.partial",)
+"""Packages and types in the models of this machine."""
 
 
 def skops_io() -> ModuleType:
@@ -254,15 +266,28 @@ def read_object(
     """
     try:
         found = _types(content)
-        foreign = sorted(name for name in found - _HARMLESS - {*known} if name.partition(".")[0] not in packages)
-        if foreign:
+        if foreign := _foreign(found, packages, known):
             needed = " ".join(sorted({f"--package {name.partition('.')[0]}" for name in foreign}))
             raise DataError(f"{what} holds {', '.join(foreign)}, {advice.format(needed)}")
         return skops_io().loads(content, trusted=sorted(found))
     except DataError:
         raise
     except Exception as error:  # zipfile, skops and scikit-learn raise many types
+        if isinstance(error, ModuleNotFoundError) and error.name in packages:
+            raise DataError(
+                f"{what} needs the package {error.name!r}, and Python finds none of this name: install it, or set "
+                "PYTHONPATH to its folder"
+            ) from None
         raise DataError(f"{what} is damaged, or not written by this program: {type(error).__name__}") from error
+
+
+def _foreign(found: Collection[str], packages: Collection[str], known: Collection[str]) -> list[str]:
+    return sorted(name for name in {*found} - _HARMLESS - {*known} if name.partition(".")[0] not in packages)
+
+
+def foreign_types(content: bytes, packages: Collection[str]) -> list[str]:
+    """The types in a skops file for which ``load_model`` refuses it."""
+    return _foreign(_types(content), {*_TRUSTED, *packages}, _KNOWN)
 
 
 def _types(content: bytes) -> set[str]:
@@ -304,6 +329,5 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read the model {path}: {error.strerror}") from None
-    trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
-    advice = "which is not trusted: load it only if you wrote it yourself"
-    return read_object(content, f"the model {path}", trusted, ["functools.partial"], advice)
+    advice = "which is not trusted: use the model in the process that trains it, by simulate() or --in-process"
+    return read_object(content, f"the model {path}", {*_TRUSTED, *packages}, _KNOWN, advice)

@@ -32,7 +32,7 @@ from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
 from fedct_flwr.datasets.tables import as_category, is_number, usual, without_blanks
-from fedct_flwr.learners.catalog import HeldLearner, is_network, is_plain
+from fedct_flwr.learners.catalog import HeldLearner, has_methods, is_network, is_plain
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, LearnerError, SiloName, generator
@@ -422,8 +422,7 @@ def given_learner(learner: Any, what: str) -> Given:
         raise LearnerError(_no_object(learner, what))
     if is_network(learner):
         return _as_object(learner, [_top(type(learner))], deep=True)
-    # An estimator that predicts only once it is fitted, such as a stack, has the method in its class.
-    if not all(hasattr(learner, method) or method in dir(type(learner)) for method in ("fit", "predict")):
+    if not has_methods(learner, "fit", "predict"):
         raise LearnerError(
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"

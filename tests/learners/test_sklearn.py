@@ -1,9 +1,11 @@
 """Every learner with a short name keeps the promises of Learner; others come by import path."""
 
+import pydoc
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +35,8 @@ from fedct_flwr.config.learner import LearnerSettings, Training
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import Saveable
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, package
+from fedct_flwr.learners.catalog import CLASSIFIERS, REGRESSORS, check_allowed, make, memory_for, package
+from fedct_flwr.learners.plain import as_estimator
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor, prepare
 from fedct_flwr.learners.soft import check_soft, weighted_values
 from fedct_flwr.learners.torch_net import TorchLearner
@@ -87,6 +90,10 @@ class BasesTurned(BaseEstimator, ClassifierMixin):
     fit, predict = Majority.fit, Majority.predict
 
 
+class NoMixin(BaseEstimator):
+    fit, predict = Majority.fit, Majority.predict
+
+
 class Bare:
     """Has no parameters as scikit-learn's estimators have them, and names its classes from the last one on."""
 
@@ -111,6 +118,34 @@ class BareLabels:
     fit, predict = Majority.fit, Majority.predict
 
 
+class Named(BareLabels):
+    """Names the columns of its probabilities, the last class first, and has no ``classes_``."""
+
+    form = "{}"
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        self.labels = np.unique(y).tolist()[::-1]
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.labels[0])
+
+    def predict_proba(self, X: np.ndarray) -> Any:
+        names = [self.form.format(label) for label in self.labels]
+        return pytest.importorskip("pandas").DataFrame([[0.75, 0.25]] * len(X), columns=names)
+
+
+class NamedWith(Named, ClassifierMixin, BaseEstimator):
+    """Has ``classes_``, in another order than the columns."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        super().fit(X, y)
+        self.classes_ = np.unique(y)
+
+
+class OtherNames(Named):
+    form = "P({})"
+
+
 class Broken(Majority):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         raise ZeroDivisionError("patient 12")
@@ -121,9 +156,27 @@ class Unclonable(Majority):
         self.names = list(names)
 
 
+class Unimportant(Majority):
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        raise NotImplementedError
+
+
 class Unsaveable(Majority):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         self.sums_ = (row.sum() for row in X)
+        return super().fit(X, y)
+
+
+class Holding(Majority):
+    """Keeps an object of another package, which no parameter of its own names."""
+
+    def __init__(self, kind: str = "argparse.Namespace") -> None:
+        self.kind = kind
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        found = pydoc.locate(self.kind)()  # type: ignore[operator]
+        self.held_ = found.fit(X, y) if hasattr(found, "fit") else found
         return super().fit(X, y)
 
 
@@ -175,6 +228,7 @@ class TestUnknownLearner:
             (f"{HERE}.no_estimator", {}, "is no classifier"),
             (f"{HERE}.not_below_one", {"trees": 0}, "a forest needs a tree"),
             (f"{HERE}.BasesTurned", {}, "put ClassifierMixin before BaseEstimator among the bases of BasesTurned"),
+            (f"{HERE}.NoMixin", {}, "put ClassifierMixin before BaseEstimator among the bases of NoMixin"),
             ("logistic-regression", {"C": -1}, "cannot be trained: The 'C' parameter of LogisticRegression must be"),
             (f"{HERE}.scaled_forest", {"trees": "many"}, "'n_estimators' parameter of RandomForestClassifier must be"),
         ],
@@ -279,11 +333,29 @@ class TestObjectsWithoutParameters:
         with pytest.raises(ConfigError, match="BareLabels takes no sample weights"):
             SklearnLearner(make_estimator(f"{HERE}.BareLabels", {}, 0), weighted=True)
 
+    @pytest.mark.parametrize("way", [None, np.array(["no", "yes"]), np.array([False, True]), np.array([2, 1])])
+    @pytest.mark.parametrize("kind", [Named, NamedWith])
+    def test_may_name_the_columns_of_their_probabilities(self, kind: type, way: Any):
+        found = SklearnLearner(kind() if kind is NamedWith else as_estimator(kind()), ways=[way]).fit(self.X, self.Y)
+        shares, predicted = found.probabilities(self.X[:1], 2), found.predict(self.X[:1])
+        assert shares is not None
+        assert shares[0, predicted].tolist() == [0.75]
+
+    def test_are_refused_if_no_name_leads_to_a_class(self):
+        found = SklearnLearner(as_estimator(OtherNames()), ways=[np.array(["no", "yes"])]).fit(self.X, self.Y)
+        with pytest.raises(TrainingError, match="names its columns otherwise than the classes"):
+            found.probabilities(self.X, 2)
+
     def test_are_made_with_the_arguments_of_their_class_and_kept(self, path: Path):
         learner(f"{HERE}.Bare", confidence=1.0).fit(self.X, self.Y).save(path)
         shares = learner(f"{HERE}.Bare").load(path).probabilities(self.X[:1], 2)
         assert shares is not None
         assert shares.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("estimator", [Unimportant(), VotingRegressor([Ridge()])])
+def test_an_estimator_may_raise_where_all_its_attributes_are_asked_for(estimator: Any) -> None:
+    assert type(estimator).__name__ in given_learner(estimator, "learner").name
 
 
 class TestTraining:
@@ -295,8 +367,9 @@ class TestTraining:
         with pytest.raises(TrainingError, match="Broken"):
             SklearnLearner(Broken()).fit(*blobs([0, 1]))
 
-    def test_does_without_a_clone_where_an_estimator_stands_none(self):
-        assert set(SklearnLearner(Unclonable()).fit(*blobs([0, 1])).predict(blobs([0, 1])[0])) <= {0, 1}
+    @pytest.mark.parametrize("kind", [SklearnLearner, SklearnRegressor])
+    def test_does_without_a_clone_where_an_estimator_stands_none(self, kind: type[SklearnLearner]):
+        assert set(kind(Unclonable()).fit(*blobs([0, 1])).predict(blobs([0, 1])[0])) <= {0, 1}
 
 
 class TestModelFile:
@@ -309,6 +382,29 @@ class TestModelFile:
     def test_with_types_from_elsewhere_is_refused(self, path: Path, wording: SnapshotAssertion):
         SklearnLearner(Majority()).fit(*blobs([0, 1])).save(path)
         assert sentence(DataError, load_model, path) == wording
+
+    def test_of_own_code_may_hold_a_librarys_model(self, path: Path):
+        pytest.importorskip("xgboost")
+        SklearnLearner(Holding("xgboost.XGBClassifier")).fit(*blobs([0, 1])).save(path)
+        assert SklearnLearner(Holding()).load(path).predict(np.zeros((2, 4))).tolist() == [0, 0]
+
+    def test_that_holds_another_packages_types_is_in_memory_too(self, path: Path):
+        learner, memory = SklearnLearner(Holding()), memory_for(path.parent)
+        learner.fit(*blobs([0, 1])).save(path)
+        assert path.exists()
+        assert learner.load(path).predict(np.zeros((2, 4))).tolist() == [0, 0]
+        SklearnLearner(Majority()).fit(*blobs([1, 2])).save(path)
+        assert not memory
+        assert learner.load(path).predict(np.zeros((2, 4))).tolist() == [1, 1]
+
+    def test_of_a_package_that_is_not_installed_names_it(self, path: Path, monkeypatch: pytest.MonkeyPatch):
+        module = ModuleType("gone")
+        monkeypatch.setitem(sys.modules, "gone", module)
+        module.Gone = type("Gone", (Majority,), {"__module__": "gone"})  # type: ignore[attr-defined]
+        SklearnLearner(module.Gone()).fit(*blobs([0, 1])).save(path)
+        monkeypatch.delitem(sys.modules, "gone")
+        with pytest.raises(DataError, match="needs the package 'gone', and Python finds none of this name: install"):
+            load_model(path, ["gone", "tests"])
 
 
 PROGRAM = """

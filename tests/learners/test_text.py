@@ -159,6 +159,26 @@ def test_boosted_trees_get_text_as_categories_unless_a_step_stands_before_them()
 
 
 @pytest.mark.parametrize(
+    ("model", "reading"),
+    [
+        (lambda: pytest.importorskip("lightgbm").LGBMClassifier(), "table"),
+        (lambda: GridSearchCV(pytest.importorskip("lightgbm").LGBMClassifier(), {}), "table"),
+        (lambda: pytest.importorskip("xgboost").XGBClassifier(enable_categorical=False), "nothing"),
+        (HistGradientBoostingClassifier, "table"),
+        (lambda: HistGradientBoostingClassifier(categorical_features=None), "nothing"),
+        (lambda: make_pipeline(StandardScaler(), HistGradientBoostingClassifier()), "nothing"),
+    ],
+)
+def test_without_preprocessing_trees_that_take_categories_by_dtype_get_the_table(model: Any, reading: Reading) -> None:
+    held = HeldLearner("own.Model@1", model, [])
+    schema = Schema(SCHEMA.classes, (Column("age"), Column("ward", ("a", "b"))))
+    assert reading_of(LearnerSettings(name=held.name, preprocessing="none"), schema) == reading
+    assert reading_of(LearnerSettings(name=held.name), schema) == "nothing"
+    numbers = Schema.numeric(SCHEMA.classes, ("age",))
+    assert reading_of(LearnerSettings(name=held.name, preprocessing="none"), numbers) == "nothing"
+
+
+@pytest.mark.parametrize(
     ("model", "told"),
     [
         (make_pipeline(FunctionTransformer(lambda d: d), Seen()), True),
