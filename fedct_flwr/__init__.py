@@ -10,8 +10,8 @@ from fedct_flwr.front_door import importing
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import DawidSkene, FedCT, Plurality, Qualified
     from fedct_flwr.algorithms.fedkt import PATE, FedKT, PrivatePATE
-    from fedct_flwr.algorithms.noisy_sums import JointLabeler
-    from fedct_flwr.algorithms.targets import DistributedDistillation, FedMD, PredictionConsensus
+    from fedct_flwr.algorithms.joint import JointLabeler
+    from fedct_flwr.algorithms.prediction import DistributedDistillation, FedMD, PredictionConsensus
     from fedct_flwr.baselines.client_drift import FedDyn, FedProx, Scaffold
     from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
     from fedct_flwr.baselines.feddf import FedDF

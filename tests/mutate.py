@@ -181,15 +181,15 @@ FAULTS = [
     Fault("silo/noisy_sum.py", "if asked.study != study.digest:", "if False:", "hospital/test_drawing.py"),
     # Training on a table, and with networks.
     Fault("learners/sklearn.py", "self.labels[y], **fit_params", "y, **fit_params", "learners interop/test_classes.py"),
-    Fault("silo/learning.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
+    Fault("silo/weights.py", "value - own[name] for", "own[name] - value for", "silo/test_drift.py"),
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.
     Fault("datasets/delimited.py", "decimal_point=tables.decimal,", ""),
     Fault("datasets/delimited.py", ", *tables.missing]", "]", "datasets"),
     # A query: what an error may quote, and what it may read.
     Fault("coordinator/questions.py", "self._roster.claim(node, silo)", "pass", "coordinator"),
-    Fault("coordinator/noisy_sums.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),
-    Fault("coordinator/noisy_sums.py", "in_a_row == _LOST_IN_A_ROW:", "in_a_row < 0:", "federation/test_joint.py"),
+    Fault("coordinator/joint.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),
+    Fault("coordinator/joint.py", "in_a_row == _LOST_IN_A_ROW:", "in_a_row < 0:", "federation/test_joint.py"),
     Fault("datasets/query.py", "return name in known or", "return True or"),
     Fault("datasets/query.py", 'if statements[0].type.name == "SELECT" else ""', ""),
     Fault("datasets/query.py", "+ _MOST_MEMORY", "+ (_MOST_MEMORY << 6)"),

@@ -17,7 +17,7 @@ from fedct_flwr.coordinator.summing import opened
 from fedct_flwr.learners import Averageable, Learner, Probabilistic
 from fedct_flwr.types import ABSTAIN, Examples, HardLabels, SiloName, TrainingError
 from fedct_flwr.wire.kinds import kind_of
-from fedct_flwr.wire.other_kinds import Summed
+from fedct_flwr.wire.sums import Summed
 
 if TYPE_CHECKING:
     # Needs the extra privacy.

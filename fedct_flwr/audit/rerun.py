@@ -41,7 +41,7 @@ from fedct_flwr.wire.messages import (
     to_weights,
     without_control,
 )
-from fedct_flwr.wire.other_kinds import Summed
+from fedct_flwr.wire.sums import Summed
 from server_app.main import app as server_app
 
 _SOFT_AXES: Final = 2

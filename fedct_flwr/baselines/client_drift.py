@@ -1,4 +1,4 @@
-"""FedAvg against client drift: FedProx, FedDyn and SCAFFOLD. The silos' parts are in ``silo/learning.py``.
+"""FedAvg against client drift: FedProx, FedDyn and SCAFFOLD. The silos' parts are in ``silo/weights.py``.
 
 FedProx holds silos near the global weights by a term in their losses: Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith,
 "Federated optimization in heterogeneous networks", arXiv:1812.06127, Algorithm 2, by Flower's strategy. Here all silos

@@ -10,7 +10,7 @@ import typer
 
 from fedct_flwr import silo
 from fedct_flwr.algorithms.fedct import LabelSharing
-from fedct_flwr.algorithms.noisy_sums import JointLabeler
+from fedct_flwr.algorithms.joint import JointLabeler
 from fedct_flwr.cli.output import Json, Output, check_new, echo
 from fedct_flwr.cli.promised import sheets_of
 from fedct_flwr.cli.silo.folder import SILO_FILE

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
+    from fedct_flwr.coordinator.joint import JointTraining
     from fedct_flwr.coordinator.label_rounds import (
         add_global_model,
         check_delta,
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
         make_student,
         run_label_rounds,
     )
-    from fedct_flwr.coordinator.noisy_sums import JointTraining, NoisySums, noisy_scores
+    from fedct_flwr.coordinator.noisy_sums import NoisySums, noisy_scores
     from fedct_flwr.coordinator.questions import no_targets
     from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, Sums, opened, real_terms, sum_terms
 

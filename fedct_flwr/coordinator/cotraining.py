@@ -43,7 +43,7 @@ from fedct_flwr.wire.messages import to_record
 if TYPE_CHECKING:
     from fedct_flwr.consensus.counting import Ballot, Consensus, State
     from fedct_flwr.coordinator.summing import Sums
-    from fedct_flwr.wire.other_kinds import Summed
+    from fedct_flwr.wire.sums import Summed
 
 _TARGETS: Final = "targets"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fedct_flwr.secure_sum.terms import Shape, SumTerms
     from fedct_flwr.types import VoteCounts
     from fedct_flwr.wire.content import Instruction, Terms
-    from fedct_flwr.wire.other_kinds import Summed
+    from fedct_flwr.wire.sums import Summed
 
 LONGEST_SECONDS: Final = 60.0
 """Silos have their answers ready when a sum begins: no message of it takes long."""

@@ -48,7 +48,8 @@ from fedct_flwr.types import ConfigError, DataError, LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
 from fedct_flwr.wire.content import Terms
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.other_kinds import KINDS, NOISY_SUMS, PROBABILITIES, SUMMED
+from fedct_flwr.wire.numbers import KINDS, PROBABILITIES
+from fedct_flwr.wire.sums import NOISY_SUMS, SUMMED
 
 _PURPOSE: Final = b"fedct approver "
 _FIRST: Final = "approval.first"

@@ -14,7 +14,7 @@ from fedct_flwr.hospital.log_entry import spent
 from fedct_flwr.hospital.shared_usage import SharedUsage
 from fedct_flwr.labelers.labeler import check_all_installed
 from fedct_flwr.wire.kinds import HARD
-from fedct_flwr.wire.other_kinds import SUMS
+from fedct_flwr.wire.sums import SUMS
 
 
 def open_gate(config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged: Callable[[], bool]) -> Gate:

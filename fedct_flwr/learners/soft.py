@@ -16,7 +16,7 @@ from fedct_flwr.learners import Choosing, Distillable, Learner, Probabilistic, R
 from fedct_flwr.learners.trained_model import check_probabilities as check_answered
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, SoftVotes
 from fedct_flwr.wire.kinds import Kind
-from fedct_flwr.wire.other_kinds import PROBABILITIES, VALUES
+from fedct_flwr.wire.numbers import PROBABILITIES, VALUES
 
 
 class Weighted(NamedTuple):

@@ -3,17 +3,8 @@
 from typing import Final, NamedTuple
 
 from fedct_flwr.wire.kinds import COUNTS, HARD, Kind
-from fedct_flwr.wire.other_kinds import (
-    GRADIENTS,
-    HISTOGRAMS,
-    NOISY_SUMS,
-    PATIENTS,
-    PROBABILITIES,
-    SCORES,
-    SHARES,
-    SUMS,
-    VALUES,
-)
+from fedct_flwr.wire.numbers import PROBABILITIES, SHARES, VALUES
+from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, NOISY_SUMS, PATIENTS, SCORES, SUMS
 
 
 class Decided(NamedTuple):

@@ -24,7 +24,8 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, VERDICT, Test, means, of_global_models, read
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.kinds import HARD
-from fedct_flwr.wire.other_kinds import NOISY_SUMS, SUMS, kind_for
+from fedct_flwr.wire.numbers import kind_for
+from fedct_flwr.wire.sums import NOISY_SUMS, SUMS
 
 _OF_RUN: Final = ("queried", "abstained", "agreement", "churn", "distance", "moved", "balanced_accuracy")
 _OF_SILO: Final = (

@@ -18,7 +18,7 @@ from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
-    from fedct_flwr.wire.other_kinds import NoisySum, Summed
+    from fedct_flwr.wire.sums import NoisySum, Summed
 
 
 class Fault(Numbered):

@@ -6,7 +6,6 @@ from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
     from fedct_flwr.silo.judgment import Judgment, facts_of
-    from fedct_flwr.silo.learning import train_alone, train_on, warm_up_alone, with_numbers, with_shares
     from fedct_flwr.silo.noisy_sum import (
         NoiseAdder,
         charge_simulated,
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
         together_in,
         with_noise,
     )
+    from fedct_flwr.silo.numbers import with_numbers, with_shares
     from fedct_flwr.silo.own import OwnSilo, judgment_of, own_context, read_once, real_site
     from fedct_flwr.silo.release import (
         Answering,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         settings_digest,
     )
     from fedct_flwr.silo.simulated import add_in_sum, run_folder_of, simulated_context, simulated_silo, simulated_site
+    from fedct_flwr.silo.warm_up import train_alone, warm_up_alone
+    from fedct_flwr.silo.weights import train_on
 
 __all__ = [
     "Answering", "Judgment", "NoiseAdder", "OwnSilo", "Purse", "Release", "account", "account_of", "add_in_sum",

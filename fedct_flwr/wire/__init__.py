@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 from fedct_flwr.front_door import importing
 
 if TYPE_CHECKING:
-    from fedct_flwr.wire.other_kinds import (
+    from fedct_flwr.wire.numbers import KINDS, PROBABILITIES, VALUES
+    from fedct_flwr.wire.sums import (
         ADDED,
         GRADIENTS,
-        KINDS,
-        PROBABILITIES,
-        VALUES,
         NoisySum,
         Summed,
         in_sums,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.algorithms.noisy_sums import JointLabeler
+from fedct_flwr.algorithms.joint import JointLabeler
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.evaluation.scoreboard import against_sums

@@ -22,8 +22,9 @@ from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, Refusal, Refused
+from fedct_flwr.wire.content import Grid
 from fedct_flwr.wire.messages import ACTION
-from fedct_flwr.wire.other_kinds import Grid, pack_values, unpack_values
+from fedct_flwr.wire.numbers import pack_values, unpack_values
 from server_app.main import app as server_app
 from tests.cli.silos import YES, Fedct, Kit, words
 from tests.golden.hospital import answering

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.noisy_sums import JointLabeler
+from fedct_flwr.algorithms.joint import JointLabeler
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config.run import RunConfig
 from fedct_flwr.labelers.joint_linear import JointLinear, joint_labeler, train_together

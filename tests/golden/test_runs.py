@@ -12,7 +12,7 @@ import pytest
 
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config.privacy import OF_LABELS, PROTECTIONS
-from fedct_flwr.wire.other_kinds import GRADIENTS, HISTOGRAMS, PATIENTS
+from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, PATIENTS
 from tests.golden import approvals
 from tests.golden.compare import LAST_DIGITS, ROUNDED, SAME, differences, same_machine, tolerance
 from tests.golden.files import LARGEST, RECORDED, read

@@ -33,7 +33,7 @@ from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
-from fedct_flwr.wire.other_kinds import SUMS, Summed
+from fedct_flwr.wire.sums import SUMS, Summed
 from tests.hospital.gates import CODE, RUN, Silo, outcome, through
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.secure_sum.silos import fault_of

@@ -20,7 +20,7 @@ from fedct_flwr.secure_sum.terms import Shape, SumRefused, shape_of_records
 from fedct_flwr.types import Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import STEPS, Instruction, Joint, Query
-from fedct_flwr.wire.other_kinds import GRADIENTS
+from fedct_flwr.wire.sums import GRADIENTS
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 

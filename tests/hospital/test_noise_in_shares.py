@@ -23,7 +23,7 @@ from fedct_flwr.silo.release import account_of
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.other_kinds import NOISY_SUMS
+from fedct_flwr.wire.sums import NOISY_SUMS
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import restart, write_silo_folder

@@ -16,11 +16,11 @@ from fedct_flwr.learners import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
 from fedct_flwr.learners.trained_model import load_model
-from fedct_flwr.silo.learning import learn_numbers
+from fedct_flwr.silo.numbers import learn_numbers
 from fedct_flwr.silo.personal import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 from fedct_flwr.wire.content import Query
-from fedct_flwr.wire.other_kinds import VALUES
+from fedct_flwr.wire.numbers import VALUES
 
 CLASSES = ("a", "b", "c")
 SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"mlp": (784,)}

@@ -19,11 +19,11 @@ from fedct_flwr.learners.safeguard import LITTLE, Lesson, NetworkSafeguard, Safe
 from fedct_flwr.learners.sklearn import SklearnLearner, SklearnRegressor
 from fedct_flwr.learners.soft import soft_labels, train_on_values, train_soft
 from fedct_flwr.scoring.assessment import Recalibration
-from fedct_flwr.silo.learning import with_numbers
+from fedct_flwr.silo.numbers import with_numbers
 from fedct_flwr.silo.personal import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes
 from fedct_flwr.wire.content import Instruction, Query, Soft, SoftTargets
-from fedct_flwr.wire.other_kinds import VALUES
+from fedct_flwr.wire.numbers import VALUES
 
 PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
 TRUTH = (PUBLIC[:, 0] > 0).astype(np.int16)

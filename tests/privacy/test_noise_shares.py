@@ -36,7 +36,7 @@ from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
 from fedct_flwr.types import ABSTAIN, ConfigError, Refusal, Refused
 from fedct_flwr.wire.content import Instruction, Query, Terms
-from fedct_flwr.wire.other_kinds import NOISY_SUMS
+from fedct_flwr.wire.sums import NOISY_SUMS
 
 
 def pmf(scale: float, reach: int) -> np.ndarray:

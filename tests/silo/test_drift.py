@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.learners import Correction
-from fedct_flwr.silo.learning import Drift, control_variates, drift_of, dynamic, proximal
+from fedct_flwr.silo.weights import Drift, control_variates, drift_of, dynamic, proximal
 from fedct_flwr.types import TrainingError
 
 BEGUN = {"w": np.array([1.0, 2.0, 3.0])}

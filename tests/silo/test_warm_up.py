@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config.run import RunConfig
-from fedct_flwr.silo.learning import warm_up_alone
 from fedct_flwr.silo.simulated import simulated_site
 from fedct_flwr.silo.site import Site
+from fedct_flwr.silo.warm_up import warm_up_alone
 from tests.golden.runs import COMMON, NETWORK
 
 SETTINGS = {**COMMON, **{name.replace("_", "-"): value for name, value in NETWORK.items()}}
@@ -67,7 +67,7 @@ def test_training_ends_where_held_out_records_stop_gaining(
     scores: list[float], best: int, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Class 0 has about half of the records, which is the loss of a constant answer then.
-    monkeypatch.setattr("fedct_flwr.silo.learning.losses", lambda predicted, y: predicted[:, 0])
+    monkeypatch.setattr("fedct_flwr.silo.warm_up.losses", lambda predicted, y: predicted[:, 0])
     learner = Scripted(scores)
     own = replace(site(**{"local-steps": 20}), learner=learner)
     warm_up_alone(own, promised=False)
@@ -79,7 +79,7 @@ def test_training_ends_where_held_out_records_stop_gaining(
 def test_a_slow_network_is_asked_before_the_round_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     learner, clock = Scripted([0.0] * 20), iter(range(0, 2000, 120))
     own = replace(site(**{"local-steps": 20}), learner=learner)
-    monkeypatch.setattr("fedct_flwr.silo.learning.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fedct_flwr.silo.warm_up.time.monotonic", lambda: next(clock))
     warm_up_alone(own, promised=False)
     assert len(learner.trained) == 3
 

@@ -17,9 +17,10 @@ from fedct_flwr.secure_sum.terms import shape_of_votes
 from fedct_flwr.types import ABSTAIN, Refusal, Refused
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
-from fedct_flwr.wire.content import Instruction, Query, Reply, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Grid, Instruction, Query, Reply, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import HARD, Kind, kind_of, kind_of_votes
-from fedct_flwr.wire.other_kinds import KINDS, NOISY_SUMS, SHARES, SUMS, VALUES, Grid, Summed
+from fedct_flwr.wire.numbers import KINDS, SHARES, VALUES
+from fedct_flwr.wire.sums import NOISY_SUMS, SUMS, Summed
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")

@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.types import MAX_CLASSES, Refusal, Refused
+from fedct_flwr.types import MAX_CLASSES, UNITS, Refusal, Refused
 from fedct_flwr.wire.content import MAX_VALUE
 from fedct_flwr.wire.kinds import MAX_VOTES, can_count, num_ways, pack, pack_counts, packed_size, unpack, unpack_counts
-from fedct_flwr.wire.other_kinds import (
-    UNITS,
-    pack_probabilities,
-    pack_values,
-    quantized,
-    unpack_probabilities,
-    unpack_values,
-)
+from fedct_flwr.wire.numbers import pack_probabilities, pack_values, quantized, unpack_probabilities, unpack_values
 
 
 @given(st.integers(0, 2000), st.integers(2, MAX_CLASSES), st.booleans())

@@ -27,7 +27,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Query, Soft
 from fedct_flwr.wire.kinds import HARD, Kind
-from fedct_flwr.wire.other_kinds import ADDED, NoisySum
+from fedct_flwr.wire.sums import ADDED, NoisySum
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
 STATED: Final = {

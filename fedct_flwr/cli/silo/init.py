@@ -29,7 +29,7 @@ from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.printable import from_here, in_shell, suggest
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.other_kinds import VALUES
+from fedct_flwr.wire.numbers import VALUES
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"

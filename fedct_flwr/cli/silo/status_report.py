@@ -33,7 +33,7 @@ from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import FedctError, Refusal
-from fedct_flwr.wire.other_kinds import NoisySum
+from fedct_flwr.wire.sums import NoisySum
 
 FEW_BYTES: Final = 100_000_000
 """Free bytes of a disk that is nearly full."""

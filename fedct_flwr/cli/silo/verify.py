@@ -26,7 +26,7 @@ from fedct_flwr.text.printable import count
 from fedct_flwr.types import ConfigError, Refusal, RunError, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply
 from fedct_flwr.wire.content import Terms
-from fedct_flwr.wire.other_kinds import ADDED
+from fedct_flwr.wire.sums import ADDED
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _MASKED: Final = "its masked parts are logged, and not kept"
