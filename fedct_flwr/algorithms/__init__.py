@@ -11,8 +11,8 @@ from fedct_flwr.config.method import Methods
 # In the order in which an error lists them.
 ALGORITHMS: Final = Methods(
     {
-        "draw": "algorithms.counts.DrawnSet",
-        "count": "algorithms.counts.CountedPatients",
+        "draw": "algorithms.noisy_counts.DrawnSet",
+        "count": "algorithms.noisy_counts.CountedPatients",
         "fedct": "algorithms.fedct.Plurality",
         "fedct-qualified": "algorithms.fedct.Qualified",
         "fedct-dawid-skene": "algorithms.fedct.DawidSkene",

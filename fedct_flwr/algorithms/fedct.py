@@ -42,7 +42,10 @@ Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 
 @dataclass(frozen=True)
 class LabelSharing(VoteSharing):
-    """An algorithm states its kind, its consensus, and what else it needs, as class variables and by methods."""
+    """Base of algorithms whose silos answer public examples in rounds.
+
+    A subclass states its kind, its consensus, and what else it needs. ``decide`` adds noise, and is unused without any.
+    """
 
     kind: ClassVar[Kind] = HARD
     used: ClassVar[Uses] = CO_TRAINING

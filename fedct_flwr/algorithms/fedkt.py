@@ -130,7 +130,7 @@ class FedKT(Summable):
         """
         if begun.round:
             return
-        # Lines 1 to 12, at each silo (labelers/teachers.py): t teachers label the public set for each of s students, at
+        # Lines 1 to 12, at each silo (labelers/students.py): t teachers label the public set for each of s students, at
         # L2 under noise (9, 10), and each student learns these labels. Lines 15 and 16: the students label it.
         heard = silos.train_and_label(1, begun.targets, begun.state)
         # Lines 14 to 22: count silos whose s students agree, add noise at L1 (20, 21), take the most frequent class.

@@ -1,4 +1,4 @@
-"""FedCT whose targets are no single class: shares of the votes, or grades of risk.
+"""FedCT with other targets than the decided class: shares of the votes, or grades of risk.
 
 Silos whose records tell the time to an event share how they rank the public set. A grade is a hard label. The
 consensus is the mean of the grades, or their median, cut into as many parts again.
@@ -6,7 +6,7 @@ consensus is the mean of the grades, or their median, cut into as many parts aga
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from fedct_flwr.algorithms.fedct import LabelSharing, Summable
 from fedct_flwr.config.settings import Uses, uses
@@ -15,10 +15,6 @@ from fedct_flwr.consensus.grades import consensus_of_grades
 from fedct_flwr.coordinator.algorithm import IN_SUMS
 from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.numbers import SHARES
-
-if TYPE_CHECKING:
-    pass
-
 
 _USED: Final[Uses] = uses("query-size", "stop-at-fixed-point", "protection")
 

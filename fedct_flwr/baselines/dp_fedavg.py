@@ -127,7 +127,10 @@ def clipped(weights: Weights, sent: Weights, norm: float) -> Weights:
 
 @lru_cache(maxsize=64)
 def _least_noise(rounds: int, epsilon: float, delta: float) -> float:
-    """Takes seconds, and is asked for before a run and in it."""
+    """The least noise multiplier, in clipping norms, that keeps ``epsilon`` at ``delta`` over all ``rounds``.
+
+    A replaced silo moves the sum by two norms, so the event has half of it. Cached, as it takes seconds.
+    """
     from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
     return privacy.calibrate(

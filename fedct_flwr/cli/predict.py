@@ -109,7 +109,10 @@ def chances_of(description: ModelDescription) -> str:
 
 
 def _as_read(path: Path, records: Unlabeled, typed: Schema | None) -> pa.Table:
-    """The file's table to the letter, without empty lines at its end; columns of a ``typed`` model as they are read."""
+    """The table to write predictions next to, one row for each record; of a folder, the names of its images.
+
+    Cells are as in the file; the columns of ``typed``, which is given for JSON, are parsed.
+    """
     if path.is_dir():
         return records.table
     table = as_written(path).slice(0, len(records.names))

@@ -14,7 +14,9 @@ GRADES: Final = 5
 
 
 def grades(risk: NDArray[np.floating[Any]], parts: int = GRADES) -> NDArray[np.int64]:
-    """The part of each risk ``(n,)`` when they are ordered and cut into ``parts`` of one size, from 0; ties share one.
+    """The part of each risk ``(n,)``, 0 to ``parts`` - 1, by its place in the order.
+
+    Equal risks take the part of their middle place, so parts may differ in size.
 
     >>> grades(np.array([0.3, 0.1, 0.2, 0.1]), parts=2)
     array([1, 0, 1, 0])

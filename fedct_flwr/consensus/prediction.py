@@ -45,7 +45,7 @@ class TrustRule(NamedTuple):
     init: Callable[[], State]
     apply: Callable[[Sequence[SiloName], SoftVotes, State], tuple[Matrix, State]]
     even: bool = False
-    """Whether all silos always count the same: then their sum is enough."""
+    """Whether all silos always count the same: then the mean, or the median of values, takes the place of trust."""
 
 
 def check_probabilities(votes: SoftVotes) -> None:
@@ -146,7 +146,7 @@ def targets_of(trust: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
 
 
 def naive(measure: Similarity = similarity) -> TrustRule:
-    """Naive trust in every round: all silos count the same."""
+    """Naive trust in every round: all silos count the same. ``measure`` is unused, as all rules are made alike."""
     return TrustRule(dict, lambda silos, votes, state: (uniform(len(silos)), state), even=True)
 
 

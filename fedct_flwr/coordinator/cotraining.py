@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr import coordinator, secure_sum
 from fedct_flwr.consensus.counting import tally
-from fedct_flwr.consensus.dawid_skene import label_matrix, opposed
+from fedct_flwr.consensus.label_matrix import label_matrix, opposed
 from fedct_flwr.coordinator.questions import (
     Asking,
     Questions,

@@ -40,7 +40,7 @@ _ROUGHLY: Final = 2
 
 
 def _kept(progress: "Descent") -> dict[str, Any]:
-    """Contents of a checkpoint; its round is the step."""
+    """The arrays of ``progress`` by name, without empty ones. The step is left out: it is the checkpoint's round."""
     found = progress._asdict()
     return {name: value for name, value in found.items() if name != "step" and value.size}
 

@@ -34,7 +34,7 @@ from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Histograms, Instruction, Query
 from fedct_flwr.wire.messages import to_record
-from fedct_flwr.wire.sums import SCORES, NoisySum
+from fedct_flwr.wire.sums import SCORES, RecordSum
 
 if TYPE_CHECKING:
     from fedct_flwr.config.study import StudyScores
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class NoisySums:
     """Secure sums with noise of one run; each is one of its ``rounds``, or none."""
 
-    def __init__(self, study: "Study", grid: Grid, kind: NoisySum, *, rounds: bool = True) -> None:
+    def __init__(self, study: "Study", grid: Grid, kind: RecordSum, *, rounds: bool = True) -> None:
         self._study, self._grid, self._kind, self._rounds = study, grid, kind, rounds
         self._questions = Questions(study.roster, study.config.min_silos)
         self._terms = sum_terms(study)

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedct_flwr import wire
-from fedct_flwr.consensus.dawid_skene import agreed, counts_agreed
+from fedct_flwr.consensus.label_matrix import agreed, counts_agreed
 from fedct_flwr.flower.grid import ErrorCode, seconds_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (

@@ -49,7 +49,7 @@ from fedct_flwr.wire.codec import VERSION
 from fedct_flwr.wire.content import Terms
 from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.numbers import KINDS, PROBABILITIES
-from fedct_flwr.wire.sums import NOISY_SUMS, SUMMED
+from fedct_flwr.wire.sums import SUMMED, SUMS_WITH_NOISE
 
 _PURPOSE: Final = b"fedct approver "
 _FIRST: Final = "approval.first"
@@ -436,7 +436,7 @@ def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) ->
 
     ``noisy``: where sums leave with noise alone.
     """
-    known: Iterable[Kind] = NOISY_SUMS.values() if noisy else _IN_POLICIES
+    known: Iterable[Kind] = SUMS_WITH_NOISE.values() if noisy else _IN_POLICIES
     return [kind for name in names for kind in known if kind.policy == name and kind.fits(terms.quantity)]
 
 

@@ -210,7 +210,7 @@ class LinkStatus:
 
     @property
     def sentence(self) -> str:
-        """Why it is silent, in words."""
+        """A clause on the silo's silence: for how long it has lacked its coordinator, and why."""
         since = span(self.silence)
         lost = f"lost contact with the coordinator {since} ago"
         why = sentence_of(self.error) if self.error else REMOVED if self.connected else NOT_ADMITTED

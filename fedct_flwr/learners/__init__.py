@@ -213,7 +213,7 @@ class Correctable(Averageable, Resumable, Protocol):
 
 @runtime_checkable
 class Distillable(Protocol):
-    """A learner that can be taught by others' probabilities. For baselines in simulation."""
+    """A network that learns others' probabilities by minibatches: FedMD's silos, and FedDF's student."""
 
     def logits(self, X: Features) -> NDArray[np.float32]:
         """Of each example and class, ``(n, classes)``: probabilities are their softmax."""

@@ -86,7 +86,7 @@ class Views:
     plain: str = ""
 
     def of(self, X: Features) -> dict[str, Any]:
-        """Examples as the candidates of each view take them, row after row."""
+        """Features ``(n, ...)`` by view, as that view's candidates take them: sparse, or dense in C order."""
         found = {name: X if step is None else apply(step, X) for name, step in self.transformers.items()}
         return {name: rows if issparse(rows) else np.ascontiguousarray(rows) for name, rows in found.items()}
 

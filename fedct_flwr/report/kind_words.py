@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from fedct_flwr.wire.kinds import COUNTS, HARD, Kind
 from fedct_flwr.wire.numbers import PROBABILITIES, SHARES, VALUES
-from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, NOISY_SUMS, PATIENTS, SCORES, SUMS
+from fedct_flwr.wire.sums import GRADIENTS, HISTOGRAMS, PATIENTS, SCORES, SUMS, SUMS_WITH_NOISE
 
 
 class Decided(NamedTuple):
@@ -166,8 +166,8 @@ WORDS: Final = {
     ),
     SUMS[HARD.name].name: _OF_LABELS,
     SUMS[COUNTS.name].name: _OF_COUNTS,
-    NOISY_SUMS[HARD.name].name: _NOISY_LABELS,
-    NOISY_SUMS[COUNTS.name].name: _NOISY_LABELS._replace(
+    SUMS_WITH_NOISE[HARD.name].name: _NOISY_LABELS,
+    SUMS_WITH_NOISE[COUNTS.name].name: _NOISY_LABELS._replace(
         in_short="parts of secure sums of students' votes with noise, each number counted as a label",
     ),
     GRADIENTS.name: KindWords(

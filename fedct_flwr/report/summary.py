@@ -25,7 +25,7 @@ from fedct_flwr.runs.scores import FILE, VERDICT, Test, means, of_global_models,
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.kinds import HARD
 from fedct_flwr.wire.numbers import kind_for
-from fedct_flwr.wire.sums import NOISY_SUMS, SUMS
+from fedct_flwr.wire.sums import SUMS, SUMS_WITH_NOISE
 
 _OF_RUN: Final = ("queried", "abstained", "agreement", "churn", "distance", "moved", "balanced_accuracy")
 _OF_SILO: Final = (
@@ -301,5 +301,5 @@ def what_leaves(config: RunConfig, quantity: str) -> str:
         return f"{algorithm.leaves}{scores}"
     kind = algorithm.kind if algorithm.kind.added else kind_for(algorithm.kind, quantity)
     # Where silos only add their answers, and perhaps shares of noise.
-    sums = NOISY_SUMS if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
+    sums = SUMS_WITH_NOISE if config.method.noise_in_shares else SUMS if config.method.in_sums else {}
     return f"{words_of(sums.get(kind.name, kind)).shared}{scores}"

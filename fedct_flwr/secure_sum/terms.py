@@ -18,7 +18,7 @@ from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
 
 if TYPE_CHECKING:
     from fedct_flwr.config.run import RunConfig
-    from fedct_flwr.wire.sums import NoisySum, Summed
+    from fedct_flwr.wire.sums import RecordSum, Summed
 
 
 class Fault(Numbered):
@@ -213,9 +213,9 @@ def shape_of_votes(kind: "Summed", instruction: Instruction, terms: Terms, subje
     return Shape(numbers, BITS, subject) if kind.noisy else Shape(numbers, BITS_OF_VOTES, subject, 1)
 
 
-def shape_of_records(kind: "NoisySum", instruction: Instruction, subject: bytes) -> Shape:
+def shape_of_records(kind: "RecordSum", instruction: Instruction, subject: bytes) -> Shape:
     """Shape of the opened sum; ``subject``: 32 bytes. Raises Refused (MALFORMED) where there is nothing to add."""
-    if not instruction.adds_noise:
+    if not instruction.asks_of_records:
         raise Refused(Refusal.MALFORMED)
     return Shape(kind.cost(instruction, NO_TERMS).labels, _BITS_OF_RECORDS, subject)
 

@@ -258,7 +258,10 @@ class Personal:
             logger.warning("Silo %s: the model of before the study was not kept in %s: %s", site.silo, path, error)
 
     def _write_judgment(self, question: Question) -> None:
-        """Write what the silo makes of the consensus, for itself alone."""
+        """Write the silo's judgment of the consensus, and its safeguard's decision, next to its model.
+
+        Nothing for a question that was not learned here. Logs errors of the learner and of the disk, and raises none.
+        """
         path = self._context.judgment
         if path is None or self._learned != question.digest:
             return

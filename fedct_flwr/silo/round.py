@@ -135,7 +135,7 @@ def answer(payload: bytes, context: SiloContext, run_id: int) -> tuple[bytes, Ca
     answers, personal = KeptAnswers(context.state), Personal(context, run_id)
     question = Question.asked(payload, context)
     instruction, kind = question.instruction, question.kind
-    learns = kind.own_model and not instruction.adds_noise
+    learns = kind.own_model and not instruction.asks_of_records
     afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
@@ -166,7 +166,7 @@ def _new_reply(question: Question, context: SiloContext, personal: Personal) -> 
     site, instruction, kind = context.site, question.instruction, question.kind
     if instruction.noise and context.noise_adder_of is None:
         raise Refused(Refusal.POLICY)
-    if instruction.adds_noise:
+    if instruction.asks_of_records:
         return _added(question, context)
     if kind.added and kind is wire.GRADIENTS and context.purse_of and context.purse_of().real:
         # The answer only says that the step was heard: the model learns afterwards, and whether it could stays secret.
@@ -204,7 +204,7 @@ def _own_votes(question: Question, context: SiloContext, personal: Personal, *, 
 def _added(question: Question, context: SiloContext) -> bytes:
     """The reply where silos add with noise for records: what the silo adds is ready. Raises Refused, ConfigError."""
     site, instruction, kind = context.site, question.instruction, question.kind
-    if not isinstance(kind, wire.NoisySum) or context.purse_of is None:
+    if not isinstance(kind, wire.RecordSum) or context.purse_of is None:
         raise Refused(Refusal.POLICY)
     if instruction.joint is not None:
         vector = silo.noisy_gradient(site, instruction.joint, context.purse_of(), question.payload)

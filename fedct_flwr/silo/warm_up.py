@@ -7,7 +7,7 @@ not fallen for some looks. The weights of the best look are kept.
 
 import math
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -25,10 +25,6 @@ from fedct_flwr.types import (
     LABEL_DTYPE,
     Examples,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 _SET: Final = 10
 """Rounds where records cannot decide, or must not: as many as a run has by default."""

@@ -139,9 +139,10 @@ class Run(RichRepr):
 
     @property
     def consensus(self) -> NDArray[Any]:
-        """The final label of each public example ``(n,)``, None where the silos abstain; or its value, NaN for none.
+        """The final outcome of each public example ``(n,)``: a class as the tables write it, or a value.
 
-        Raises RunError for a run that has left none: one that has not ended, or in which silos share weights.
+        None, in an array of objects, or NaN stands where nothing was decided. Raises RunError for a run without a
+        consensus (it has not ended, or silos share weights), or with a damaged file.
         """
         outcome = self._folder.outcome
         path = self.path / outcome.table

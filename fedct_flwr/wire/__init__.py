@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fedct_flwr.wire.sums import (
         ADDED,
         GRADIENTS,
-        NoisySum,
+        RecordSum,
         Summed,
         in_sums,
         kind_of_counts,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ADDED", "GRADIENTS", "KINDS", "PROBABILITIES", "VALUES", "NoisySum", "Summed", "in_sums", "kind_of_counts",
+    "ADDED", "GRADIENTS", "KINDS", "PROBABILITIES", "VALUES", "RecordSum", "Summed", "in_sums", "kind_of_counts",
     "take_histograms", "take_joint",
 ]  # fmt: skip
 

@@ -51,7 +51,7 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     )
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(labels_message(instruction.targets, terms))
-    kind.put_learning(instruction, message, terms)
+    kind.put_question(instruction, message, terms)
     return message.SerializeToString(deterministic=True)
 
 
@@ -76,7 +76,7 @@ def _decoded(payload: bytes, terms: Terms) -> Instruction:
         targets = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
     targets.flags.writeable = False
     asked = message.votes, message.HasField("soft"), terms
-    soft = kind_by(*asked, answer=message.answer).take_learning(message, terms)
+    soft = kind_by(*asked, answer=message.answer).take_soft(message, terms)
     query = Query(message.query.seed, message.query.size)
     joint = wire.take_joint(message, terms) if message.HasField("joint") else None
     histograms = wire.take_histograms(message) if message.HasField("histograms") else None

@@ -192,15 +192,15 @@ class Instruction:
     joint: Joint | None = None
     """Asks for a step of the joint labeler's training instead, or to learn its labels."""
     noise: float = 0.0
-    """Standard deviation of a secure sum's noise, which silos add in shares, in votes of one silo. 0: none."""
+    """Standard deviation of the noise on a secure sum of votes, in votes of one silo. Silos add shares of it."""
     answer: str = ""
     """The name of the kind that is asked for, where neither of the above tells it."""
     histograms: Histograms | None = None
     """Asks for these counts instead."""
 
     @property
-    def adds_noise(self) -> bool:
-        """Whether silos are to add with noise for records, in which their own models have no part."""
+    def asks_of_records(self) -> bool:
+        """Whether silos add up gradients or counts of records, with noise for records, without their own models."""
         return self.histograms is not None or (self.joint is not None and self.joint.weights is not None)
 
 

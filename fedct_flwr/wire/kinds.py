@@ -248,12 +248,12 @@ class Kind(ABC):
         """Whether there are replies to such a question."""
         return True
 
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
-        """Put the coordinator's settings for training into a message, if there are any. Raises Refused."""
+    def put_question(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        """Put what this kind asks beyond labels into a message, if there is anything. Raises Refused."""
         return
 
-    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """Read the settings that ``put_learning`` wrote. Raises Refused."""
+    def take_soft(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
+        """Read numbers to learn that ``put_question`` wrote; the codec reads steps and histograms. Raises Refused."""
         return None
 
     def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
@@ -356,6 +356,7 @@ def kind_by(
 
     ``answer`` is its name where it is asked for by name. Raises Refused (MALFORMED) for another name, or one too many.
     """
+    # Through the room's front door, as numbers and sums import this file.
     kind: Kind
     if not answer and soft:
         kind = wire.VALUES if terms.quantity else wire.PROBABILITIES
@@ -381,6 +382,7 @@ def kind_of(instruction: Instruction, terms: Terms) -> Kind:
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
     """The kind of a silo's votes, by their type and number of axes."""
     if votes.ndim == NOTHING.ndim:
+        # All kinds in sums put the same empty field, so any of them will do.
         return wire.in_sums(HARD)
     if votes.ndim == 1:
         return HARD

@@ -156,7 +156,7 @@ class NumbersKind(Kind):
     def teaches(self, instruction: Instruction) -> bool:
         return self.soft_targets(instruction) is not None
 
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+    def put_question(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         learning = instruction.soft or Soft()
         message.soft.SetInParent()
         if learning.targets:
@@ -164,7 +164,7 @@ class NumbersKind(Kind):
             message.soft.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
             self._put(votes, message.soft, self.targets_field, terms)
 
-    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
+    def take_soft(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
         """How to train, within bounds. Raises Refused."""
         soft = message.soft
         if message.votes or message.HasField("targets"):
@@ -251,18 +251,18 @@ class Shares(Hard):
     def teaches(self, instruction: Instruction) -> bool:
         return PROBABILITIES.teaches(instruction)
 
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+    def put_question(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         """Put the shares into the message. Raises Refused (PROBABILITIES)."""
         if instruction.soft:
-            PROBABILITIES.put_learning(instruction, message, terms)
+            PROBABILITIES.put_question(instruction, message, terms)
 
-    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
+    def take_soft(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
         """Read the shares; there are no settings for training and no labels. Raises Refused."""
         if message.HasField("targets"):
             raise Refused(Refusal.MALFORMED)
         if not message.HasField("soft"):
             return None
-        learning = PROBABILITIES.take_learning(message, terms)
+        learning = PROBABILITIES.take_soft(message, terms)
         if learning is None or learning.targets is None or learning.targets.weight != WEIGHT_OF_SHARES:
             raise Refused(Refusal.MALFORMED)
         return learning

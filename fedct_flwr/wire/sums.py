@@ -76,10 +76,10 @@ def _sums(*, noisy: bool) -> dict[str, Summed]:
 
 SUMS: Final = _sums(noisy=False)
 """Kinds of sums, by the name of the kind whose answers are added."""
-NOISY_SUMS: Final = _sums(noisy=True)
+SUMS_WITH_NOISE: Final = _sums(noisy=True)
 
 
-class NoisySum(OnlyReady):
+class RecordSum(OnlyReady):
     """Summands with shares of noise that protect records."""
 
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
@@ -87,7 +87,7 @@ class NoisySum(OnlyReady):
         raise Refused(Refusal.QUERY)
 
 
-class Gradients(NoisySum):
+class Gradients(RecordSum):
     """Gradients with a share of noise ``(size, classes)``, in a sum; or nothing, where silos learn the labels."""
 
     name = "sums of noisy gradients"
@@ -97,7 +97,7 @@ class Gradients(NoisySum):
         joint = instruction.joint
         return Cost(0 if joint is None or joint.weights is None else joint.weights.size)
 
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+    def put_question(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         if instruction.joint is None:
             return
         *plan, weights = instruction.joint
@@ -107,7 +107,7 @@ class Gradients(NoisySum):
             message.joint.weights = weights.astype("<f8").tobytes()
 
 
-class HistogramCounts(NoisySum):
+class HistogramCounts(RecordSum):
     """Counts with a share of noise, in a sum: of columns' values, of patients who meet a condition, or for scores.
 
     The silo's own model has no part in it.
@@ -122,7 +122,7 @@ class HistogramCounts(NoisySum):
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         return Cost(instruction.histograms.numbers if instruction.histograms else 0)
 
-    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+    def put_question(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         if instruction.histograms:
             message.histograms.CopyFrom(labels_pb2.Histograms(**instruction.histograms._asdict()))
 
@@ -147,7 +147,7 @@ def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
 
     ``noisy``: whether silos add shares of noise.
     """
-    sums: Mapping[str, Summed] = NOISY_SUMS if noisy else SUMS
+    sums: Mapping[str, Summed] = SUMS_WITH_NOISE if noisy else SUMS
     if kind.name not in sums:
         raise Refused(Refusal.QUERY)
     return sums[kind.name]

@@ -25,16 +25,9 @@ from fedct_flwr.consensus.counting import (
     tally,
     unanimous,
 )
-from fedct_flwr.consensus.dawid_skene import (
-    LabelMatrix,
-    agreed,
-    counts_agreed,
-    dawid_skene,
-    kappas,
-    label_matrix,
-    opposed,
-)
+from fedct_flwr.consensus.dawid_skene import dawid_skene
 from fedct_flwr.consensus.grades import consensus_of_grades
+from fedct_flwr.consensus.label_matrix import LabelMatrix, agreed, counts_agreed, kappas, label_matrix, opposed
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, VoteCounts
 

@@ -6,7 +6,8 @@ from numpy.random import Generator
 from sklearn.metrics import recall_score
 
 from fedct_flwr.consensus.counting import State, plurality, tally
-from fedct_flwr.consensus.dawid_skene import LabelMatrix, dawid_skene, estimate, rows_of
+from fedct_flwr.consensus.dawid_skene import dawid_skene, estimate, rows_of
+from fedct_flwr.consensus.label_matrix import LabelMatrix
 from fedct_flwr.types import ABSTAIN, HardLabels
 
 VOTES = np.int16([[0, 0, 1], [0, 1, 1], [1, 0, 0]])

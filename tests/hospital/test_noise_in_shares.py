@@ -23,7 +23,7 @@ from fedct_flwr.silo.release import account_of
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
-from fedct_flwr.wire.sums import NOISY_SUMS
+from fedct_flwr.wire.sums import SUMS_WITH_NOISE
 from tests.hospital.gates import RUN
 from tests.hospital.test_adding import Hospital, opened, summed
 from tests.hospitals import restart, write_silo_folder
@@ -51,7 +51,7 @@ def subject_of(hospital: Hospital, question: Instruction) -> bytes:
 
 
 def shape_of(hospital: Hospital, question: Instruction) -> Shape:
-    return shape_of_votes(NOISY_SUMS["hard"], question, hospital.silo.terms, subject_of(hospital, question))
+    return shape_of_votes(SUMS_WITH_NOISE["hard"], question, hospital.silo.terms, subject_of(hospital, question))
 
 
 def kept(hospital: Hospital, question: Instruction) -> np.ndarray[Any, Any]:
@@ -65,7 +65,9 @@ def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[
             question = asked(hospital, number=number)
             assert isinstance(hospital.ask(question), bytes)
         total = summed(hospitals, shape_of(hospital, question)).total
-        sums.append(summing.opened(NOISY_SUMS["hard"], total, question, hospital.silo.terms, len(hospitals), HONEST))
+        sums.append(
+            summing.opened(SUMS_WITH_NOISE["hard"], total, question, hospital.silo.terms, len(hospitals), HONEST)
+        )
     shares = VoteShares(NOISE, 200, 2, HONEST)
     # Four silos each add a share of which two are enough; votes of four vary by little beside that.
     wanted = shares.share_scale * math.sqrt(len(hospitals)) / shares.grid

@@ -36,7 +36,7 @@ from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
 from fedct_flwr.silo.release import Purse
 from fedct_flwr.types import ABSTAIN, ConfigError, Refusal, Refused
 from fedct_flwr.wire.content import Instruction, Query, Terms
-from fedct_flwr.wire.sums import NOISY_SUMS
+from fedct_flwr.wire.sums import SUMS_WITH_NOISE
 
 
 def pmf(scale: float, reach: int) -> np.ndarray:
@@ -278,7 +278,7 @@ def test_what_is_added_is_the_votes_on_the_grid_and_a_share(tmp_path: Path) -> N
 
     vector = np.tile(np.uint64([1, 0, 0]), 50)
     added = with_noise(vector, QUESTION, TERMS, adder(tmp_path, Known(), secure=False), b"1")
-    total = opened(NOISY_SUMS["hard"], added + added, QUESTION, TERMS, 2)
+    total = opened(SUMS_WITH_NOISE["hard"], added + added, QUESTION, TERMS, 2)
     assert total.tolist() == [[-4, -6, -6]] * 50
 
 

@@ -20,7 +20,7 @@ from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instr
 from fedct_flwr.wire.content import Grid, Instruction, Query, Reply, Soft, SoftTargets, Terms
 from fedct_flwr.wire.kinds import HARD, Kind, kind_of, kind_of_votes
 from fedct_flwr.wire.numbers import KINDS, SHARES, VALUES
-from fedct_flwr.wire.sums import NOISY_SUMS, SUMS, Summed
+from fedct_flwr.wire.sums import SUMS, SUMS_WITH_NOISE, Summed
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")
@@ -91,7 +91,7 @@ def test_each_number_that_is_told_counts_as_a_label(kind: Kind) -> None:
     assert cost.labels == ASKED * each[kind.name]
 
 
-@pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=NOISY_SUMS)
+@pytest.mark.parametrize("kind", SUMS_WITH_NOISE.values(), ids=SUMS_WITH_NOISE)
 def test_a_question_for_a_sum_with_noise_arrives_and_takes_signed_numbers(kind: Summed) -> None:
     question = replace(question_of(kind), noise=4.5)
     read = decode_instruction(encode_instruction(question, OF_CLASSES), OF_CLASSES)
@@ -152,7 +152,7 @@ def test_a_sum_of_more_votes_than_silos_is_none_of_votes(kind: Summed) -> None:
 
 
 @pytest.mark.parametrize("noise", [0.5, 10.0, 10_000.0])
-@pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=list(NOISY_SUMS))
+@pytest.mark.parametrize("kind", SUMS_WITH_NOISE.values(), ids=list(SUMS_WITH_NOISE))
 def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise: float) -> None:
     question = replace(question_of(kind), summed=True, noise=noise)
     rng = np.random.default_rng(0)

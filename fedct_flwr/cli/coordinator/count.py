@@ -10,7 +10,7 @@ from rich.table import Table
 
 from fedct_flwr import drawing, silo
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.counts import CountedPatients
+from fedct_flwr.algorithms.noisy_counts import CountedPatients
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.coordinator.run import follow_run, settings_of
 from fedct_flwr.cli.output import Json, Output

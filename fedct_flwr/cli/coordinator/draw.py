@@ -8,7 +8,7 @@ import typer
 
 from fedct_flwr import silo
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.counts import FILE, DrawnSet
+from fedct_flwr.algorithms.noisy_counts import FILE, DrawnSet
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, coordinators_study
 from fedct_flwr.cli.coordinator.run import follow_run, settings_of
 from fedct_flwr.cli.output import Output, check_new

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.counts import Counting
+from fedct_flwr.algorithms.noisy_counts import Counting
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.printed_rounds import PrintedRounds, show_run

@@ -27,7 +27,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Groups
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Query, Soft
 from fedct_flwr.wire.kinds import HARD, Kind
-from fedct_flwr.wire.sums import ADDED, NoisySum
+from fedct_flwr.wire.sums import ADDED, RecordSum
 
 _NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
 STATED: Final = {
@@ -106,7 +106,7 @@ class Page:
         lengths = (
             longest_reply(question, config.silo, terms, scores=config.policy.metrics)
             for kind in kinds_let_out(config.policy.kinds, terms)
-            if not isinstance(kind, NoisySum) and kind.can_answer(students, terms)
+            if not isinstance(kind, RecordSum) and kind.can_answer(students, terms)
             for question in [kind.question(config.policy.max_rounds, Query(0, size), nothing, students, Soft())]
         )
         return max(lengths, default=0)

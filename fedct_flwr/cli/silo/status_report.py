@@ -33,7 +33,7 @@ from fedct_flwr.hospital.shared_usage import SharedUsage, spent_epsilon
 from fedct_flwr.report.kind_words import words_of
 from fedct_flwr.text.printable import count
 from fedct_flwr.types import FedctError, Refusal
-from fedct_flwr.wire.sums import NoisySum
+from fedct_flwr.wire.sums import RecordSum
 
 FEW_BYTES: Final = 100_000_000
 """Free bytes of a disk that is nearly full."""
@@ -220,7 +220,7 @@ def table(report: dict[str, Any]) -> Table:
     if report.get("kinds", ["hard"]) != ["hard"]:
         result.add_row("may leave", "; ".join(words_of(kind).in_short for kind in kinds))
     for name, limit in report["limits"].items():
-        noisy = name == "labels" and any(isinstance(kind, NoisySum) for kind in kinds)
+        noisy = name == "labels" and any(isinstance(kind, RecordSum) for kind in kinds)
         result.add_row("numbers" if noisy else name.replace("_", " "), _used(report["used"][name], limit))
     for line in _shared(report["records"]) if "records" in report else ():
         result.add_row("all studies", line)
