@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.own_table import Table, table_for
     from fedct_flwr.learners.plain import as_estimator
     from fedct_flwr.learners.safeguard import Lesson, NetworkSafeguard
-    from fedct_flwr.learners.soft import COURSES, check_in_turn, check_soft
+    from fedct_flwr.learners.soft import NUMBER_TRAINING, check_in_turn, check_soft
     from fedct_flwr.learners.stacked import Stacks
     from fedct_flwr.learners.survival import ByFunction, SurvivalLearner, survival_learner
     from fedct_flwr.learners.text import transformer_for
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.transformer import embedded
 
 __all__ = [
-    "AUGMENTATIONS", "COURSES", "Automatic", "AutomaticRegressor", "ByFunction", "Lesson", "Meeting",
+    "AUGMENTATIONS", "NUMBER_TRAINING", "Automatic", "AutomaticRegressor", "ByFunction", "Lesson", "Meeting",
     "NetworkSafeguard", "Sentences", "Stacks", "SurvivalLearner", "Table", "Tokens", "TorchLearner", "Views",
     "as_estimator", "build_learner", "check_in_turn", "check_soft", "described", "dumps", "embedded",
     "mend_torchvision", "named_learners", "num_values", "preprocessing_in", "read_object", "reading_params",

@@ -138,7 +138,7 @@ def _values(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
     return np.asarray(learner.predict(X).astype(np.float32)[:, np.newaxis])
 
 
-COURSES: Final[dict[Kind, NumberTraining]] = {
+NUMBER_TRAINING: Final[dict[Kind, NumberTraining]] = {
     PROBABILITIES: NumberTraining(train_soft, soft_labels),
     VALUES: NumberTraining(train_on_values, _values),
 }

@@ -250,11 +250,11 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
     }
 
 
-def safeguard_of(kind: "Kind", tools: Site) -> Any:
+def safeguard_of(kind: "Kind", site: Site) -> Any:
     """Safeguard that decides the weight of the targets; None where it is set, or where targets have no weight."""
-    if isinstance(tools.learner, Grading):
-        return tools.learner
-    return tools.soft_safeguard if kind.for_numbers or kind.by_name else tools.safeguard
+    if isinstance(site.learner, Grading):
+        return site.learner
+    return site.soft_safeguard if kind.for_numbers or kind.by_name else site.safeguard
 
 
 class DecisionKey(NamedTuple):

@@ -40,16 +40,16 @@ _NOTHING: Final = 1.5 / 255
 """Largest difference of an example's shares that carries no information: equal votes for all classes, or none."""
 
 
-def with_shares(tools: Site, instruction: Instruction, targets: SoftTargets) -> HardLabels:
+def with_shares(site: Site, instruction: Instruction, targets: SoftTargets) -> HardLabels:
     """Learn the shares of the votes, and label: votes ``(query.size,)``."""
     informative = np.ptp(targets.votes, axis=1) > _NOTHING
-    weight = tools.settings.full_weight
-    if not isinstance(tools.learner, Resumable):
+    weight = site.settings.full_weight
+    if not isinstance(site.learner, Resumable):
         # Each counts as a pseudo-labeled example does. A network's batches have a fixed number of them.
-        weight *= np.count_nonzero(informative) / tools.private.size
+        weight *= np.count_nonzero(informative) / site.private.size
     learned = targets._replace(votes=np.where(informative[:, np.newaxis], targets.votes, 0), weight=weight)
     learning = Soft(targets=learned) if informative.any() else Soft()
-    sure = with_numbers(PROBABILITIES, tools, replace(instruction, soft=learning))
+    sure = with_numbers(PROBABILITIES, site, replace(instruction, soft=learning))
     labels: HardLabels = sure.argmax(axis=1).astype(LABEL_DTYPE)
     return labels
 
@@ -80,48 +80,53 @@ def learn_numbers(
         if isinstance(learner, Distillable):
             learner.distill(targeted, targets, steps)
         targets = None
-    course = learners.COURSES[kind]
-    course.train(learner, private, targeted, targets, weight)
-    return course.answer(learner, public.X[query.positions(len(public))], num_classes)
+    training = learners.NUMBER_TRAINING[kind]
+    training.train(learner, private, targeted, targets, weight)
+    return training.answer(learner, public.X[query.positions(len(public))], num_classes)
 
 
-def with_numbers(kind: Kind, tools: Site, instruction: Instruction) -> Votes:
+def with_numbers(kind: Kind, site: Site, instruction: Instruction) -> Votes:
     """Learn others' numbers, weighed by own records, and answer ``(query.size, width)``."""
-    learning, public = instruction.soft or Soft(), tools.public
+    learning, public = instruction.soft or Soft(), site.public
     targets = learning.targets
     targeted = public.X[targets.query.positions(len(public)) if targets else slice(0)]
-    weight = _trusted(kind, tools, targeted, targets) if targets else 0.0
+    weight = _trusted(kind, site, targeted, targets) if targets else 0.0
     return learn_numbers(
         kind,
-        tools.learner,
-        tools.private,
+        site.learner,
+        site.private,
         public,
         targeted,
         # With weight 0 they would be learned alone, before the records; distrusted targets are not learned.
         targets.votes if targets and (weight or not targets.weight) else None,
         instruction.query,
         weight=weight,
-        steps=tools.settings.local_steps,
-        num_classes=tools.terms.num_classes,
+        steps=site.settings.local_steps,
+        num_classes=site.terms.num_classes,
     )
 
 
-def _trusted(kind: Kind, tools: Site, targeted: Features, targets: SoftTargets) -> float:
+def _trusted(kind: Kind, site: Site, targeted: Features, targets: SoftTargets) -> float:
     """Weight of the targets: the coordinator's, or less where the silo's own records speak for that."""
-    safeguard, weight = tools.soft_safeguard, targets.weight
+    safeguard, weight = site.soft_safeguard, targets.weight
     if safeguard is None or not weight:
         return weight
-    learner, votes, width, course = tools.learner, targets.votes, tools.terms.num_classes, learners.COURSES[kind]
+    learner, votes, width, training = (
+        site.learner,
+        targets.votes,
+        site.terms.num_classes,
+        learners.NUMBER_TRAINING[kind],
+    )
     check_learner(kind, learner)
     if isinstance(learner, Choosing):
-        learner.choose(tools.private)
+        learner.choose(site.private)
 
     def train(records: Examples, share: float) -> None:
-        course.train(learner, records, targeted, votes if share else None, share * weight)
+        training.train(learner, records, targeted, votes if share else None, share * weight)
 
     def numbers(X: Features) -> NDArray[np.floating]:
         # Values in double precision: rounded to what travels, models of large values may look alike.
-        return course.answer(learner, X, width) if width else learner.predict(X).astype(np.float64)
+        return training.answer(learner, X, width) if width else learner.predict(X).astype(np.float64)
 
     digest = hashlib.sha256(repr((targets.query, weight)).encode() + votes.tobytes()).digest()
     return weight * safeguard.trust(learners.Lesson(train, numbers, digest)).weight

@@ -71,27 +71,27 @@ class Question(NamedTuple):
         return hashlib.sha256(self.payload).digest()
 
 
-def answer(kind: Kind, tools: Site, instruction: Instruction) -> Votes:
+def answer(kind: Kind, site: Site, instruction: Instruction) -> Votes:
     """Train the silo's own model for a round, and answer with it.
 
     Raises TrainingError, ConfigError for an answer that students give, Refused (QUERY) where nothing is learned.
     """
     if kind.inner:
-        return answer(kind.inner, tools, instruction)
+        return answer(kind.inner, site, instruction)
     if not kind.own_model:
         raise ConfigError("students cast votes, not the silo's own model: ask for labels, or for votes of students")
     if kind.for_numbers:
-        return silo.with_numbers(kind, tools, instruction)
+        return silo.with_numbers(kind, site, instruction)
     if kind.added and kind is not wire.GRADIENTS:
         raise Refused(Refusal.QUERY)
     if kind.by_name:
         if (targets := kind.soft_targets(instruction)) is not None:
-            return silo.with_shares(tools, instruction, targets)
-        check_learner(kind, tools.learner)
-    settings = tools.settings
+            return silo.with_shares(site, instruction, targets)
+        check_learner(kind, site.learner)
+    settings = site.settings
     trial = math.ceil(_TRIAL / settings.local_steps)
-    records = tools.private, tools.public, instruction.targets, instruction.query
-    return cotrain(tools.learner, *records, settings.full_weight, tools.safeguard, trial)
+    records = site.private, site.public, instruction.targets, instruction.query
+    return cotrain(site.learner, *records, settings.full_weight, site.safeguard, trial)
 
 
 def check_learner(kind: Kind, learner: Learner) -> None:
