@@ -35,6 +35,8 @@ MOST_VALUES: Final = 1 << 26
 """Values of one-hot columns, of all examples that are learned from (512 MB in double precision)."""
 _MISSING: Final = -1
 """The category of a missing value."""
+_ENOUGH: Final = 20
+"""Values, and gaps, of a column at a silo from which on each fold and each bootstrap has some of both."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 
@@ -42,10 +44,11 @@ _MOST_WORDS: Final = 50_000
 def standard(
     schema: Schema, *references: Features, texts: Any = None, scaled: bool = True, imputed: bool = True
 ) -> Any:
-    """A fitted transformer: numeric columns ``imputed`` by their mean and ``scaled``, categorical ones one-hot.
+    """A fitted transformer: numeric columns imputed by their mean and ``scaled``, categorical ones one-hot.
 
     Categories come after all numbers. Where numbers are not scaled, each column keeps its place and a category of two
-    values is one column. A missing category becomes one of its own.
+    values is one column. A missing category becomes one of its own. Unless ``imputed``, missing numbers stay in columns
+    of which the last reference has 20 gaps and 20 values.
     Columns of text are left out, or become what a copy of ``texts`` makes of each; with ``Words`` the result is sparse.
     ``references``, each ``(n, columns)``, are the public set and the silo's own private data. Raises DataError where
     features are no table, or there is nothing to learn.
@@ -60,8 +63,11 @@ def standard(
     # Strings make all values of an array objects.
     first = [Numbers()] if schema.texts else []
     # A column that has no value stays, as zeros: silos and public set keep the same columns.
-    imputer = SimpleImputer(strategy="mean" if imputed else "constant", fill_value=np.nan, keep_empty_features=True)
+    imputer = SimpleImputer(strategy="mean", keep_empty_features=True)
     scale = make_pipeline(*first, imputer, *([StandardScaler()] if scaled else []))
+    gaps = np.isnan(references[-1][:, numeric].astype(np.float64)).sum(axis=0)
+    some = (gaps >= _ENOUGH) & (len(references[-1]) - gaps >= _ENOUGH)
+    kept = [] if imputed else [i for i, enough in zip(numeric, some, strict=True) if enough]
     known = _categories(together, categorical)
 
     def encode(columns: list[int]) -> Any:
@@ -77,11 +83,15 @@ def standard(
     parts = [("numeric", scale, numeric), ("categorical", encode(categorical), categorical)]
     if not scaled:
         # Parameters of a user's own estimator may have a value for each column.
-        runs = [[*run] for _, run in groupby(sorted([*numeric, *categorical]), key=categorical.__contains__)]
-        parts = [(f"columns{run[0]}", encode(run) if run[0] in categorical else scale, run) for run in runs]
+        keep = make_pipeline(*first, SimpleImputer(strategy="constant", fill_value=np.nan, keep_empty_features=True))
+        runs = [
+            [*run] for _, run in groupby(sorted([*numeric, *categorical]), key=lambda i: (i in categorical, i in kept))
+        ]
+        made = [encode(run) if run[0] in categorical else keep if run[0] in kept else scale for run in runs]
+        parts = [(f"columns{run[0]}", each, run) for run, each in zip(runs, made, strict=True)]
     words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
     table = as_input(together)
-    if len(numeric) == table.shape[1]:
+    if len(numeric) == table.shape[1] and not kept:
         # A ColumnTransformer takes most of the time on a few records. Its copy by columns decides the order of sums.
         transformer, table = scale, table[:, numeric]
     else:

@@ -138,19 +138,45 @@ def parts_of(model: Any) -> list[Any]:
 
 
 def takes_missing(model: Any) -> bool:
-    """Whether an estimator wants empty cells as they are: it fills them itself, or trains and predicts with them."""
+    """Whether a library's estimator wants empty cells as they are: it fills them first, or trains with them."""
     if isinstance(model, Pipeline):
-        steps = [step for _, step in model.steps if hasattr(step, "get_params")]
-        fills = [any(type(part).__module__.startswith("sklearn.impute") for part in parts_of(one)) for one in steps]
-        before = fills.index(True) if True in fills else len(steps)
-        return all(map(takes_missing, steps[:before]))
-    if not type(model).__name__.endswith(_PASSING):
-        try:
-            return bool(get_tags(model).input_tags.allow_nan)
-        except (AttributeError, TypeError, ValueError):  # what estimators without tags raise
-            return False
-    parts = [part for _, part in getattr(model, "estimators", None) or [("", model.estimator)]]
-    return all(takes_missing(part) for part in parts if hasattr(part, "get_params"))
+        *before, last = [step for _, step in model.steps if hasattr(step, "get_params")]
+        for step in before:
+            if _fills(step):
+                return True
+            if not (type(step).__module__.startswith("sklearn.preprocessing") and _allows_missing(step)):
+                return False
+        return takes_missing(last)
+    if package(type(model).__module__) != "sklearn" or not type(model).__name__.endswith(_PASSING):
+        return package(type(model).__module__) in LIBRARIES and _allows_missing(model)
+    grids = [value for key, value in model.get_params(deep=False).items() if key.startswith("param_")]
+    # A search may put other estimators in the place of steps; a final estimator may get the features, too.
+    if getattr(model, "passthrough", False) or any(map(_holds_steps, grids)):
+        return False
+    parts = [part for _, part in getattr(model, "estimators", None) or [("", getattr(model, "estimator", None))]]
+    return all(hasattr(part, "get_params") and takes_missing(part) for part in parts)
+
+
+def _fills(step: Any) -> bool:
+    """Whether no cell is empty after this step: it is an imputer or indicator of NaN, or unites such."""
+    if isinstance(step, FeatureUnion):
+        return all(_fills(part) for _, part in step.transformer_list)
+    imputes = type(step).__module__.startswith("sklearn.impute")
+    return imputes and step.missing_values != step.missing_values  # NaN alone
+
+
+def _allows_missing(part: Any) -> bool:
+    try:
+        return bool(get_tags(part).input_tags.allow_nan)
+    except (AttributeError, TypeError, ValueError):  # what estimators without tags raise
+        return False
+
+
+def _holds_steps(tried: Any) -> bool:
+    """Whether values that a search tries hold estimators, or leave a step out."""
+    if isinstance(tried, Mapping | list | tuple):
+        return any(map(_holds_steps, tried.values() if isinstance(tried, Mapping) else tried))
+    return hasattr(tried, "get_params") or (isinstance(tried, str) and tried == "passthrough")
 
 
 def _takes_categories(part: Any) -> bool:

@@ -22,6 +22,7 @@ from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner, last_step
@@ -37,6 +38,7 @@ _OPSET: Final = 18
 _ML_OPSET: Final = 3
 _IR: Final = 9
 _PREPARED: Final = "prepared"
+_SCALERS: Final = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 _TREES: Final = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
 _OF_MISSING: Final = ("HistGradientBoostingClassifier", "LGBMClassifier", "XGBClassifier")
 """Estimators whose converters know missing values."""
@@ -70,14 +72,16 @@ def to_onnx(model: Model) -> bytes:
 
 def _keeps_missing(transformer: Any, classifier: Any, example: Features) -> bool:
     """Whether a converter's model answers as ``classifier`` does where values are missing, or never gets these."""
-    gaps = _prepared(transformer, np.full_like(example, np.nan)) if example.ndim == 2 else np.zeros(1)
+    gaps = _prepared(transformer, np.full_like(example, np.nan)) if example.ndim == 2 else None
     classifier = classifier.estimator_ if isinstance(classifier, Relabeled) else classifier
     classifier = getattr(classifier, "best_estimator_", classifier)
-    if not np.isnan(gaps).any() or not takes_missing(classifier):
+    if not isinstance(gaps, np.ndarray) or not np.isnan(gaps).any() or not takes_missing(classifier):
         return True
-    filled = [step for _, step in getattr(classifier, "steps", ()) if isinstance(step, SimpleImputer)]
-    if filled:
-        return not filled[0].add_indicator
+    for _, step in getattr(classifier, "steps", ())[:-1]:
+        if isinstance(step, SimpleImputer):
+            return not step.add_indicator
+        if not isinstance(step, _SCALERS):
+            return False
     return isinstance(last_step(classifier), _TREES) or type(last_step(classifier)).__name__ in _OF_MISSING
 
 

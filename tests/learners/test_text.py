@@ -9,7 +9,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
-from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, VotingClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    HistGradientBoostingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.ensemble import RandomForestClassifier as RandomForest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
@@ -245,6 +250,11 @@ def test_other_learners_get_the_other_columns(name: str) -> None:
         (make_pipeline(StandardScaler(), HistGradientBoostingClassifier()), True),
         (CalibratedClassifierCV(RandomForest()), True),
         (AdaBoostClassifier(RandomForest()), False),
+        (CalibratedClassifierCV(), False),
+        (StackingClassifier([("a", RandomForest())], passthrough=True), False),
+        (make_pipeline(FeatureUnion([("a", SimpleImputer()), ("b", PCA())]), LogisticRegression()), False),
+        (make_pipeline(SimpleImputer(missing_values=0), LogisticRegression()), False),
+        (GridSearchCV(RandomForest(), {"estimator": [LogisticRegression()]}), False),
         (make_pipeline(PCA(), SimpleImputer(), LogisticRegression()), False),
         (VotingClassifier([("a", LogisticRegression()), ("b", RandomForest())]), False),
         (make_pipeline(StandardScaler(), LogisticRegression()), False),
@@ -254,11 +264,18 @@ def test_other_learners_get_the_other_columns(name: str) -> None:
 def test_an_own_estimator_that_fills_or_takes_missing_values_gets_them(model: Any, kept: bool) -> None:
     held = HeldLearner("own.Model@2", lambda: model, [])
     schema = Schema(("a", "b"), (Column("age"), Column("sex", ("f", "m")), Column("bp")))
-    X = np.float64([[50, 1, 140], [np.nan, 0, 120], [70, 0, np.nan]])
+    # 20 gaps and 20 values of the age; of the pressure too few gaps for each fold to have some.
+    X = np.float64([[50, 1, 140], [np.nan, 0, 120]] * 20)
+    X[0, 2] = np.nan
     found = apply(transformer_for(LearnerSettings(name=held.name), schema, X), X)
     # The columns keep their places, so that parameters with a value for each column fit.
-    expected = X if kept else [[50, 1, 140], [60, 0, 120], [70, 0, 130]]
+    expected = X.copy()
+    expected[0, 2] = np.nanmean(X[:, 2])
+    expected[:, 0] = X[:, 0] if kept else 50
     np.testing.assert_array_equal(found, expected)
+    # A silo without gaps has nothing to learn from them, so those of others are filled.
+    complete = np.float64([[50, 1, 140], [60, 0, 120]] * 20)
+    assert not np.isnan(apply(transformer_for(LearnerSettings(name=held.name), schema, X, complete), X)).any()
 
 
 class ByNumber(Seen):

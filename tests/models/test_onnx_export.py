@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import BaggingClassifier
-from sklearn.impute import SimpleImputer
+from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import RobustScaler, StandardScaler
+from sklearn.preprocessing import PowerTransformer, RobustScaler, StandardScaler
 from sklearn.svm import SVC
 
 from fedct_flwr.config.learner import LearnerSettings
@@ -71,8 +71,8 @@ def test_an_own_classifier_that_knows_labels_and_not_all_of_them(
 ) -> None:
     pytest.importorskip(name.partition(".")[0])
     X, y = table()
-    # One column for a category of two values.
-    X[:, 2] = X[:, 2] > 0
+    # One column for a category of two values, and so many gaps that an estimator that takes them gets them.
+    X[:, 2], X[::2, 0] = X[:, 2] > 0, np.nan
     settings = LearnerSettings(name=name, params={"verbose": -1} if "lightgbm" in name else {})
     learner = learner_for(settings, "east", Schema(classes, SCHEMA.columns), PublicSet(X), X)
     learner.fit(X, np.where(y == 1, 2, y).astype(np.int16))
@@ -106,10 +106,17 @@ def test_estimators_of_two_classes_with_parts(learner: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "learner", [BaggingClassifier(), make_pipeline(SimpleImputer(add_indicator=True), LogisticRegression())]
+    "learner",
+    [
+        BaggingClassifier(),
+        make_pipeline(SimpleImputer(add_indicator=True), LogisticRegression()),
+        make_pipeline(PowerTransformer(), SimpleImputer(), LogisticRegression()),
+        make_pipeline(KNNImputer(), LogisticRegression()),
+    ],
 )
 def test_what_converters_answer_otherwise_where_values_are_missing_is_refused(learner: Any) -> None:
     X, y = table()
+    X[::2, 0] = np.nan
     for imputed in (True, False):
         own = SklearnLearner(learner, preprocessing.standard(SCHEMA, X, scaled=False, imputed=imputed)).fit(X, y)
         model = Model(description("own"), SCHEMA, own)
