@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
-
-__version__ = "0.1.0"
+    from fedct_flwr.version import __version__ as __version__
 
 __all__ = [
     "IID", "PATE", "ConfigError", "Count", "DataError", "DataWarning", "DawidSkene", "Dirichlet",

@@ -25,10 +25,10 @@ from fedct_flwr.flower.loopback import run_loopback, simulated_nodes
 from fedct_flwr.learners import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.secure_sum.silo import Ready
 from fedct_flwr.secure_sum.terms import shape_of_votes
 from fedct_flwr.silo.round import open_silo_context, silo_named
 from fedct_flwr.silo.simulated import simulated_site
+from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused, RunError, SiloName, Votes
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint, Terms

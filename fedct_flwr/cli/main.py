@@ -21,7 +21,6 @@ from typing import Final, NoReturn
 import typer
 from rich.markup import escape
 
-from fedct_flwr import __version__
 from fedct_flwr.cli import coordinator, silo
 from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
 from fedct_flwr.cli.output import echo
@@ -29,6 +28,7 @@ from fedct_flwr.process_end import end_process, learners_at_work
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import escape_warnings, printable
 from fedct_flwr.types import ConfigError, FedctError, RunError
+from fedct_flwr.version import __version__
 
 _REAL = "Real silos"
 PANELS = {

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,22 +23,34 @@ from fedct_flwr.types import ConfigError, DataError, Examples, Groups
 
 if TYPE_CHECKING:
     from fedct_flwr.config.silo import DataSettings
+    from fedct_flwr.config.study import StudyConfig
     from fedct_flwr.config.tables import TableSettings
     from fedct_flwr.datasets.image_folder import LabeledImages
-    from fedct_flwr.datasets.study_folder import StudyFolder
 
 _DIFFERING: Final = b"differing"
 _TIMES: Final = tuple(pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC"))
 """Types that the reader of a whole CSV file makes of dates as 2024-12-31, with or without a time of day."""
 
 
-def table_of(data: "DataSettings", study: "StudyFolder") -> pa.Table | None:
+class Agreed(Protocol):
+    """The part of a study that its silos' records are read by."""
+
+    @property
+    def config(self) -> "StudyConfig":
+        """Settings in study.toml."""
+
+    @property
+    def schema(self) -> Schema:
+        """Columns and classes, which the public set has."""
+
+
+def table_of(data: "DataSettings", study: "Agreed") -> pa.Table | None:
     """A silo's records as its file holds them, for ``read_grouped``; None of images. Raises DataError."""
     return None if study.config.image_size else _table_in(data.source, data.label, study, form_of(data, study), data)
 
 
 def read_grouped(
-    data: "DataSettings", study: "StudyFolder", path: Path | None = None, table: pa.Table | None = None
+    data: "DataSettings", study: "Agreed", path: Path | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """A silo's labeled records as the study numbers columns and classes, and their groups, see ``column_of_groups``.
 
@@ -71,7 +83,7 @@ def _images_in(path: Path, data: "DataSettings", *, each: bool = False) -> "Labe
     return images.take(datasets.images_left(images.group_names(data.images.group_pattern), data, path, each=each))
 
 
-def listed_here(data: "DataSettings", study: "StudyFolder") -> list[bool]:
+def listed_here(data: "DataSettings", study: "Agreed") -> list[bool]:
     """Which ids of the opt-out list, as ``ids_opted_out`` has them, are in a record now. Raises DataError."""
     everyone, name = data.without_opt_out, data.tables.group or "id"
     known = set[str | None]()
@@ -84,9 +96,7 @@ def listed_here(data: "DataSettings", study: "StudyFolder") -> list[bool]:
     return [each in known for each in datasets.ids_opted_out(data).to_pylist()]
 
 
-def _labeled_images(
-    images: "LabeledImages", data: "DataSettings", study: "StudyFolder"
-) -> tuple[Examples, Groups | None]:
+def _labeled_images(images: "LabeledImages", data: "DataSettings", study: "Agreed") -> tuple[Examples, Groups | None]:
     """These images as examples, and their groups. Raises DataError."""
     form = study.schema.images
     assert form is not None  # noqa: S101 - only studies of images have some
@@ -94,7 +104,7 @@ def _labeled_images(
     return Examples(datasets.read_images(images.paths, *form), y), images.groups(data.images.group_pattern)
 
 
-def form_of(data: "DataSettings", study: "StudyFolder") -> "TableSettings":
+def form_of(data: "DataSettings", study: "Agreed") -> "TableSettings":
     """Settings for reading a silo's tables: the silo's form, and the study's kinds of columns."""
     agreed = study.config.tables
     return data.tables.model_copy(update={"categories": agreed.categories, "text": agreed.text})
@@ -109,7 +119,7 @@ def check_columns(tables: "TableSettings", paths: Sequence[Path]) -> None:
 
 
 def _table_in(
-    path: Path, label: str, study: "StudyFolder", tables: "TableSettings", data: "DataSettings | None" = None
+    path: Path, label: str, study: "Agreed", tables: "TableSettings", data: "DataSettings | None" = None
 ) -> pa.Table:
     held = datasets.read_query(data, _names(study)) if data and path == data.query else None
     if held is not None:
@@ -119,7 +129,7 @@ def _table_in(
     return datasets.records_left(table, data, path) if data and data.opt_out else table
 
 
-def _completed(table: pa.Table, study: "StudyFolder", data: "DataSettings") -> pa.Table:
+def _completed(table: pa.Table, study: "Agreed", data: "DataSettings") -> pa.Table:
     """A silo's table with the columns that it may lack, all missing, and without those that are not the study's.
 
     Only where the study names columns that may be missing; ``differing`` says which these are.
@@ -147,13 +157,13 @@ def differing(table: pa.Table) -> tuple[list[str], list[str]]:
     return missing, extra
 
 
-def _spelled(label: str, study: "StudyFolder") -> list[str]:
+def _spelled(label: str, study: "Agreed") -> list[str]:
     """The columns that files hold as text: classes are that whatever they look like, and numbers are not."""
     classes = [] if study.schema.outcome.number else [label]
     return [*classes, *(each.name for each in study.schema.columns if each.spelled)]
 
 
-def _names(study: "StudyFolder") -> list[str]:
+def _names(study: "Agreed") -> list[str]:
     """All columns of the study, also that of events."""
     return [*(each.name for each in study.schema.columns), *events_of(study.schema)]
 
@@ -164,7 +174,7 @@ def events_of(schema: Schema) -> list[str]:
 
 
 def read_labeled(
-    path: Path, label: str, study: "StudyFolder", data: "DataSettings | None" = None, table: pa.Table | None = None
+    path: Path, label: str, study: "Agreed", data: "DataSettings | None" = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
     tables = form_of(data, study) if data else study.config.tables
@@ -177,7 +187,7 @@ def read_labeled(
 
 
 def _labeled(
-    table: pa.Table, path: Path, label: str, study: "StudyFolder", data: "DataSettings | None" = None
+    table: pa.Table, path: Path, label: str, study: "Agreed", data: "DataSettings | None" = None
 ) -> tuple[Examples, Groups | None]:
     """The records of a table as examples, and their groups. Raises DataError."""
     columns, group = study.schema.columns, data.tables.group if data else ""
@@ -199,7 +209,7 @@ def _labeled(
 
 
 def read_each(
-    data: "DataSettings", study: "StudyFolder", path: Path | None = None, lost: list[str] | None = None
+    data: "DataSettings", study: "Agreed", path: Path | None = None, lost: list[str] | None = None
 ) -> tuple[Examples, Groups | None]:
     """The records of ``read_grouped`` that can be read each by itself; ``lost`` gets reasons for others, with columns.
 

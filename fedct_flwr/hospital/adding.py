@@ -16,9 +16,10 @@ from fedct_flwr import drawing
 from fedct_flwr.config.silo import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.labelers.labeler import check_all_installed
-from fedct_flwr.secure_sum.silo import Ready, SumClient
+from fedct_flwr.secure_sum.silo import SumClient
 from fedct_flwr.secure_sum.terms import Fault, Shape, SumRefused
 from fedct_flwr.silo.site import FolderState
+from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr import __version__
 from fedct_flwr.config.run import STUDY
 from fedct_flwr.files import write_atomically
 from fedct_flwr.report.figures import Section, formatted, size
@@ -18,6 +17,7 @@ from fedct_flwr.report.sections import sections_of, table_of_silos
 from fedct_flwr.report.summary import RunSummary
 from fedct_flwr.text.printable import count, printable
 from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.version import __version__
 
 NAME: Final = "report.html"
 """In a run's folder."""

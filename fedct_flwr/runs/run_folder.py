@@ -37,9 +37,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from filelock import FileLock, Timeout
 
-from fedct_flwr import __version__, datasets
+from fedct_flwr import datasets
 from fedct_flwr.files import JsonLines, write_atomically, write_json
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
+from fedct_flwr.version import __version__
 
 if TYPE_CHECKING:
     # Loads what reads tables.

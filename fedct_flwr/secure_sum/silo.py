@@ -4,10 +4,9 @@ Nothing secret outlives the process or the session. Two things are never answere
 and a sum whose number is not above the last one's.
 """
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,9 +22,6 @@ from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
 from fedct_flwr.secure_sum.terms import Fault, Shape, SumRefused, SumTerms
 from fedct_flwr.types import FedctError, SiloName, Votes
 from fedct_flwr.wire.content import Instruction, Terms
-
-if TYPE_CHECKING:
-    from fedct_flwr.silo.site import LocalState
 
 _NO_SESSION: Final = Header(Step.REFUSED, bytes(m.SESSION_SIZE))
 
@@ -289,34 +285,6 @@ def to_bytes(summand: SumClient) -> bytes:
 def remind(summand: SumClient, kept: bytes) -> None:
     """Let a silo remember what ``to_bytes`` wrote."""
     summand.subjects, summand.session = _MEMORY.validate_json(kept)
-
-
-_ANSWERS: Final = "sum-"
-_HEADER: Final = struct.Struct("<BQ")  # bits, the largest number and 0 for none
-
-
-@dataclass(frozen=True)
-class Ready:
-    """The silo's contribution to sums: what it has kept for the subject that is asked for, and only that."""
-
-    state: "LocalState"
-
-    def keep(self, vector: NDArray[np.uint64], shape: Shape, kept: int) -> None:
-        """Keep what the silo adds to the sum of this shape, and the last ``kept`` others."""
-        name = _ANSWERS + shape.subject.hex()
-        self.state.put(name, _HEADER.pack(shape.bits, shape.largest or 0) + vector.astype("<u8").tobytes())
-        for old in self.state.names(_ANSWERS)[max(1, kept) :]:
-            self.state.drop(old)
-
-    def vector(self, shape: Shape) -> NDArray[np.uint64]:
-        """The silo's numbers ``(shape.length,)``. Raises SumRefused (SHAPE) where it has none of this shape."""
-        kept = self.state.get(_ANSWERS + shape.subject.hex())
-        if kept is None or _HEADER.unpack_from(kept) != (shape.bits, shape.largest or 0):
-            raise SumRefused(Fault.SHAPE)
-        return np.frombuffer(kept, dtype="<u8", offset=_HEADER.size).astype(np.uint64)
-
-    def charge(self, shape: Shape) -> None:
-        """Charge nothing: the ledger was charged before the answers were made."""
 
 
 def summand(votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:

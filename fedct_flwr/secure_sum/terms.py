@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,7 +17,6 @@ from fedct_flwr.types import FEWEST_SILOS, ConfigError, FedctError, Numbered, Re
 from fedct_flwr.wire.content import NO_TERMS, Instruction, Terms
 
 if TYPE_CHECKING:
-    from fedct_flwr.config.run import RunConfig
     from fedct_flwr.wire.sums import RecordSum, Summed
 
 
@@ -239,13 +238,28 @@ def listed(members: Iterable[int]) -> bytes:
     return bytes([len(ordered), *ordered])
 
 
-def simulated_key(config: "RunConfig", silo: SiloName) -> Ed25519PrivateKey:
+class Simulation(Protocol):
+    """The settings that sums depend on."""
+
+    @property
+    def seed(self) -> int:
+        """The run's seed, from which keys follow."""
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+
+    @property
+    def method(self) -> Any:
+        """The algorithm, with its settings of sums."""
+
+
+def simulated_key(config: Simulation, silo: SiloName) -> Ed25519PrivateKey:
     """A simulated silo's key, which follows from the seed like all else: a simulation protects no one."""
     return Ed25519PrivateKey.from_private_bytes(generator(config.seed, "key for sums", silo).bytes(32))
 
 
-def simulated_terms(config: "RunConfig", silos: Sequence[SiloName]) -> SumTerms:
+def simulated_terms(config: Simulation, silos: Sequence[SiloName]) -> SumTerms:
     """The terms of a simulation's sums. Raises ConfigError for too few silos."""
     keys = {silo: simulated_key(config, silo).public_key().public_bytes_raw() for silo in silos}
-    method: Any = config.method
-    return SumTerms(config.study, keys, method.fewest_summands(len(silos)), method.may_collude)
+    return SumTerms(config.study, keys, config.method.fewest_summands(len(silos)), config.method.may_collude)

@@ -22,12 +22,12 @@ from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Decision, Safeguard, SoftSafeguard, Trust
 from fedct_flwr.scoring.assessment import FEWEST, RANKS, Recalibration
 from fedct_flwr.scoring.intervals import Verdict, verdict
+from fedct_flwr.silo.context import Question
 from fedct_flwr.silo.site import SITES_KEPT, LocalState, Site
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, HardLabels, TrainingError
 
 if TYPE_CHECKING:
-    from fedct_flwr.silo.personal import Question
     from fedct_flwr.wire.kinds import Kind
 
 STORED: Final = np.dtype("<i2")
@@ -136,13 +136,13 @@ class Judge:
     def __init__(self, site: Site, state: LocalState, name: str, *, real: bool, keeps: bool) -> None:
         self._site, self._state, self._name, self._real, self._keeps = site, state, f"alone-{name}", real, keeps
 
-    def before(self, question: "Question") -> None:
+    def before(self, question: Question) -> None:
         """See that the silo's own model is known, before its learner learns a question."""
         if self._can_test and question.teaches and self._alone() is None:
             with contextlib.suppress(TrainingError):
                 self._keep(self._site.learner.fit(*self._site.private))
 
-    def after(self, question: "Question", before: Judgment | None) -> Judgment:
+    def after(self, question: Question, before: Judgment | None) -> Judgment:
         """The judgment after learning a question."""
         site, learned, round_ = self._site, question.teaches, question.instruction.round
         if self._can_test and not learned:
@@ -174,7 +174,7 @@ class Judge:
         )
 
     def _recalibrated(
-        self, question: "Question", safeguard: Safeguard | SoftSafeguard | None
+        self, question: Question, safeguard: Safeguard | SoftSafeguard | None
     ) -> tuple[Recalibration | None, str]:
         """How its probabilities become chances by own records, out of fold; or why not."""
         site, learner = self._site, self._site.learner

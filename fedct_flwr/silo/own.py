@@ -27,7 +27,8 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.learners import Saveable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.silo.site import FolderState, SiloContext, Site, release_by
+from fedct_flwr.silo.context import SiloContext, release_by
+from fedct_flwr.silo.site import FolderState, Site
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, generator
 
 if TYPE_CHECKING:

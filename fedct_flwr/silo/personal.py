@@ -1,7 +1,6 @@
 """A silo's personal model: it reads a question, learns the consensus, and answers. It never leaves."""
 
 import contextlib
-import hashlib
 import math
 import struct
 from dataclasses import replace
@@ -17,8 +16,9 @@ from fedct_flwr.learners.out_of_fold import Pseudo, chosen, fit_with
 from fedct_flwr.learners.safeguard import Safeguard
 from fedct_flwr.runs.records import keep_error
 from fedct_flwr.scoring import both_accuracies, r_squared
+from fedct_flwr.silo.context import Question, SiloContext
 from fedct_flwr.silo.judgment import DecisionKey, Judge, Judgment, read_decision, safeguard_of, write_decision
-from fedct_flwr.silo.site import WRITING, SiloContext, Site, set_back
+from fedct_flwr.silo.site import WRITING, Site, set_back
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
     ABSTAIN,
@@ -31,44 +31,14 @@ from fedct_flwr.types import (
     TrainingError,
     Votes,
 )
-from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.content import Fit, Instruction, Query, Scores
-from fedct_flwr.wire.kinds import Kind, kind_of
+from fedct_flwr.wire.kinds import Kind
 
 if TYPE_CHECKING:
     from fedct_flwr.datasets.federated import PublicSet
 
 _TRIAL: Final = 50
 """Steps, rounded up to rounds, after which a network shows what the consensus does to it."""
-
-
-class Question(NamedTuple):
-    """A coordinator's question: its bytes, what they say, the kind of answer, and the ``digest`` (32 bytes)."""
-
-    payload: bytes
-    instruction: Instruction
-    kind: Kind
-    digest: bytes
-    """SHA-256 of the bytes and of the noise's size."""
-
-    @classmethod
-    def asked(cls, payload: bytes, context: SiloContext) -> Self:
-        """Read a question. Raises Refused for one that is not of the silo's terms, or ConfigError."""
-        instruction = decode_instruction(payload, context.site.terms)
-        named = payload
-        if instruction.noise and context.noise_adder_of:
-            named += b" for %d honest silos" % context.noise_adder_of().honest
-        return cls(payload, instruction, kind_of(instruction, context.site.terms), hashlib.sha256(named).digest())
-
-    @property
-    def teaches(self) -> bool:
-        """Whether it has targets for the silo's own model."""
-        return self.kind.teaches(self.instruction)
-
-    @property
-    def subject(self) -> bytes:
-        """Name of a sum of the answers: SHA-256 of the bytes alone."""
-        return hashlib.sha256(self.payload).digest()
 
 
 def answer(kind: Kind, site: Site, instruction: Instruction) -> Votes:

@@ -17,8 +17,9 @@ from flwr.app import Context
 
 from fedct_flwr import labelers, secure_sum, silo, wire
 from fedct_flwr.config.run import NodeConfig, RunConfig
-from fedct_flwr.silo.personal import Personal, Question, score
-from fedct_flwr.silo.site import SiloContext
+from fedct_flwr.silo.context import Question, SiloContext
+from fedct_flwr.silo.personal import Personal, score
+from fedct_flwr.silo.summing import Ready
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Refusal, Refused, SiloName, Votes
 from fedct_flwr.wire.codec import encode_reply
@@ -213,7 +214,7 @@ def _added(question: Question, context: SiloContext) -> bytes:
     else:
         vector = silo.noisy_counts(site, context.study_of(), instruction, context.purse_of(), question.payload)
     shape = secure_sum.shape_of_records(kind, instruction, question.subject)
-    secure_sum.Ready(context.state).keep(vector, shape, context.runs_kept)
+    Ready(context.state).keep(vector, shape, context.runs_kept)
     return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
 
 
@@ -263,7 +264,7 @@ def _reply(question: Question, context: SiloContext, votes: Votes, *, scored: bo
             if context.noise_adder_of is None:
                 raise Refused(Refusal.POLICY)
             vector = silo.with_noise(vector, instruction, site.terms, context.noise_adder_of(), question.payload)
-        secure_sum.Ready(context.state).keep(vector, shape, context.runs_kept)
+        Ready(context.state).keep(vector, shape, context.runs_kept)
     if kind.added:
         votes = NOTHING
     # Test scores are of classes, or of values.

@@ -13,8 +13,10 @@ from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.learners import MEETING, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder, default_path
+from fedct_flwr.silo.context import SiloContext, release_by
 from fedct_flwr.silo.round import open_silo_context
-from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, SiloContext, Site, release_by
+from fedct_flwr.silo.site import SITES_KEPT, ContextState, FolderState, Site
+from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refused, generator
 from fedct_flwr.wire.messages import from_record, to_record
 
@@ -157,6 +159,6 @@ def add_in_sum(message: Message, context: Context) -> Message:
         request = from_record(message.content)
     except Refused:
         request = b""
-    reply = summand.answer(request, secure_sum.Ready(here.state))
+    reply = summand.answer(request, Ready(here.state))
     memory.put(_SESSION, secure_sum.to_bytes(summand))
     return Message(to_record(reply), reply_to=message)

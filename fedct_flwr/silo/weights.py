@@ -30,7 +30,7 @@ from fedct_flwr.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from fedct_flwr.silo.site import SiloContext
+    from fedct_flwr.silo.context import SiloContext
 
 
 Vector: TypeAlias = Mapping[str, NDArray[Any]]

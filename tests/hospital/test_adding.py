@@ -25,10 +25,10 @@ from fedct_flwr.hospital.opening import open_gate
 from fedct_flwr.privacy.budget import DATA_SET
 from fedct_flwr.secure_sum.coordinator import Requests, SecureSum, SumCoordinator, begin_session, sum_securely
 from fedct_flwr.secure_sum.messages import Header, Step
-from fedct_flwr.secure_sum.silo import Ready
 from fedct_flwr.secure_sum.terms import Fault, Shape, SumRefused, shape_of_votes
 from fedct_flwr.silo.release import account_of
 from fedct_flwr.silo.site import FolderState
+from fedct_flwr.silo.summing import Ready
 from fedct_flwr.types import ConfigError, Refusal
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction

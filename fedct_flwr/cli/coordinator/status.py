@@ -11,7 +11,6 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr import __version__
 from fedct_flwr.cli.certificates import days_of
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.invite import files_of, invited
@@ -21,6 +20,7 @@ from fedct_flwr.hospital.link import LinkError, call, span
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import RunError
+from fedct_flwr.version import __version__
 
 SOON: Final = 30
 """Days: a certificate that expires within them is to be renewed."""

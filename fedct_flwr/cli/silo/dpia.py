@@ -13,7 +13,6 @@ import pyarrow as pa
 import typer
 from jinja2 import UndefinedError
 
-from fedct_flwr import __version__
 from fedct_flwr.cli.output import Output, check_new, echo
 from fedct_flwr.cli.privacy_sheet import attacks_in
 from fedct_flwr.cli.promised import sheets_of
@@ -32,6 +31,7 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, spent, 
 from fedct_flwr.text.console import template
 from fedct_flwr.text.printable import listed, printable, rounded
 from fedct_flwr.types import ConfigError
+from fedct_flwr.version import __version__
 
 OPEN: Final = "*to be answered by the controller*"
 _OWN: Final = {
