@@ -33,14 +33,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, Refusal, Refused,
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Joint, Terms
 from fedct_flwr.wire.kinds import kind_of
-from fedct_flwr.wire.messages import (
-    ACTION,
-    ARRAYS,
-    asks_for_weights,
-    from_record,
-    to_weights,
-    without_control,
-)
+from fedct_flwr.wire.messages import ACTION, ARRAYS, asks_for_weights, from_record, to_weights, without_control
 from fedct_flwr.wire.sums import Summed
 from server_app.main import app as server_app
 

@@ -7,7 +7,7 @@ from scipy.stats import binom
 from fedct_flwr.audit.adversaries import COORDINATOR, MODEL
 from fedct_flwr.audit.audit import Audit, OfSeat
 from fedct_flwr.audit.success import CONFIDENCE
-from fedct_flwr.text.console import template
+from fedct_flwr.text.markdown import template
 from fedct_flwr.text.printable import plain, printable
 
 FILE: Final = "audit.json"

@@ -25,15 +25,7 @@ from fedct_flwr.config.run import RunConfig
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, named_in, package
 from fedct_flwr.runs.run_folder import check_new, dated
 from fedct_flwr.runs.scores import Test
-from fedct_flwr.simulation.comparing import (
-    Comparison,
-    LeftOut,
-    compared,
-    groups_of,
-    pairs_of,
-    settings_for,
-    verdict,
-)
+from fedct_flwr.simulation.comparing import Comparison, LeftOut, compared, groups_of, pairs_of, settings_for, verdict
 from fedct_flwr.simulation.repeats import (
     Repeats,
     at_once,

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from fedct_flwr import labelers, models
 from fedct_flwr.coordinator.label_rounds import add_global_model
 from fedct_flwr.coordinator.noisy_sums import NoisySums
-from fedct_flwr.coordinator.questions import (
-    RoundConsensus,
-    facts_of,
-    no_targets,
-)
+from fedct_flwr.coordinator.questions import RoundConsensus, facts_of, no_targets
 from fedct_flwr.coordinator.summing import Lost
 from fedct_flwr.privacy.budget import unit_of
 from fedct_flwr.runs.run_folder import Checkpoint

@@ -20,12 +20,7 @@ from numpy import uint64
 from numpy.typing import NDArray
 
 from fedct_flwr import secure_sum
-from fedct_flwr.coordinator.questions import (
-    Questions,
-    Valid,
-    read_answer,
-    rows_of,
-)
+from fedct_flwr.coordinator.questions import Questions, Valid, read_answer, rows_of
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Lost, Sums, sum_terms
 from fedct_flwr.drawing.counts import GRID, SURE, CountPlan, noisy_number
 from fedct_flwr.files import write_json

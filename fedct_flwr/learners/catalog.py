@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -244,7 +245,7 @@ def _is_of_library(name: str) -> bool:
     except LearnerError:
         return False
     # By where it was made: modules hold functions of others, such as urlretrieve.
-    mine = inspect.isclass(found) and found.__module__.partition(".")[0] == package(name)
+    mine = inspect.isclass(found) and package_of(found) == package(name)
     return mine and all(hasattr(found, method) for method in ("fit", "get_params", "set_params"))
 
 
@@ -293,6 +294,11 @@ def package(name: str) -> str:
     return _ALL_NAMES.get(name, (name, {}))[0].replace(":", ".").partition(".")[0]
 
 
+def package_of(kind: type | FunctionType) -> str:
+    """The top package that a type or a function comes from."""
+    return kind.__module__.partition(".")[0]
+
+
 def is_network(model: object) -> bool:
     """Whether it is a torch module, or a class of such."""
     # Without importing torch, which takes seconds and may not be there: what is no module has not imported it either.
@@ -310,7 +316,7 @@ def has_methods(learner: object, *names: str) -> bool:
 
     ``dir`` of an object would compute all its attributes, and raise what one of them does before training.
     """
-    return all(name in dir(type(learner)) or hasattr(learner, name) for name in names)
+    return all(hasattr(type(learner), name) or hasattr(learner, name) for name in names)
 
 
 def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners.catalog import LIBRARIES, package
+from fedct_flwr.learners.catalog import LIBRARIES, package_of
 from fedct_flwr.learners.preprocessing import Stateless
 from fedct_flwr.learners.text import parts_of, strings_in
 from fedct_flwr.text.printable import suggest
@@ -34,7 +34,7 @@ def table_for(model: Any, learner: str, named: Iterable[str], schema: Schema) ->
     numbers = set(names) if all(map(_takes_numbers, parts)) else _as_numbers(parts, names) if schema.texts else set()
     # Boosted trees take no strings.
     kinds = [kind for reader in _readers(model) for kind in type(reader).__mro__]
-    boosted = any(kind.__name__ in _BOOSTED or package(kind.__module__) in LIBRARIES[1:] for kind in kinds)
+    boosted = any(kind.__name__ in _BOOSTED or package_of(kind) in LIBRARIES[1:] for kind in kinds)
     forms = [
         [column.held.dtype if column.held.dtype in ("int64", "bool") else "", [], []]
         if not column.categories or column.name in numbers
@@ -55,14 +55,14 @@ def _form(column: Column, text: str) -> list[Any]:
 
 def _takes_numbers(part: Any) -> bool:
     """Whether a part takes numbers alone, as most of scikit-learn's estimators do."""
-    return package(type(part).__module__) == "sklearn" and type(part).__name__ not in _OF_CATEGORIES
+    return package_of(type(part)) == "sklearn" and type(part).__name__ not in _OF_CATEGORIES
 
 
 def _readers(model: Any) -> Iterator[Any]:
     """The estimators within this one that get columns of the table as they are."""
     if isinstance(model, Pipeline):
         model = model.steps[0][1]
-    known = package(type(model).__module__) == "sklearn"
+    known = package_of(type(model)) == "sklearn"
     names = ("transformers", "transformer_list", "estimators") if known else ()
     inner = [part for name in names for _, part, *_ in getattr(model, name, None) or ()]
     inner += [getattr(model, name, None) for name in ("remainder", "estimator", "regressor")]

@@ -65,9 +65,7 @@ def standard(
     # A column that has no value stays, as zeros: silos and public set keep the same columns.
     imputer = SimpleImputer(strategy="mean", keep_empty_features=True)
     scale = make_pipeline(*first, imputer, *([StandardScaler()] if scaled else []))
-    gaps = np.isnan(references[-1][:, numeric].astype(np.float64)).sum(axis=0)
-    some = (gaps >= _ENOUGH) & (len(references[-1]) - gaps >= _ENOUGH)
-    kept = [] if imputed else [i for i, enough in zip(numeric, some, strict=True) if enough]
+    kept = [] if imputed else [i for i in numeric if _has_both(references[-1][:, i])]
     known = _categories(together, categorical)
 
     def encode(columns: list[int]) -> Any:
@@ -84,9 +82,8 @@ def standard(
     if not scaled:
         # Parameters of a user's own estimator may have a value for each column.
         keep = make_pipeline(*first, SimpleImputer(strategy="constant", fill_value=np.nan, keep_empty_features=True))
-        runs = [
-            [*run] for _, run in groupby(sorted([*numeric, *categorical]), key=lambda i: (i in categorical, i in kept))
-        ]
+        places = sorted([*numeric, *categorical])
+        runs = [[*run] for _, run in groupby(places, key=lambda i: (i in categorical, i in kept))]
         made = [encode(run) if run[0] in categorical else keep if run[0] in kept else scale for run in runs]
         parts = [(f"columns{run[0]}", each, run) for run, each in zip(runs, made, strict=True)]
     words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
@@ -102,6 +99,12 @@ def standard(
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
     return transformer
+
+
+def _has_both(column: NDArray[Any]) -> bool:
+    """Whether a column ``(n,)`` has enough gaps and enough values."""
+    gaps = int(np.isnan(column.astype(np.float64)).sum())
+    return min(gaps, len(column) - gaps) >= _ENOUGH
 
 
 def _categories(reference: Features, categorical: Sequence[int]) -> Any:

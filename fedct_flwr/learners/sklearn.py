@@ -27,6 +27,7 @@ from fedct_flwr.learners.catalog import (
     ModelMemory,
     has_methods,
     models_in_memory,
+    package_of,
 )
 from fedct_flwr.learners.out_of_fold import balanced_weights
 from fedct_flwr.learners.trained_model import (
@@ -128,7 +129,7 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
             why = f"{kind}: put {mixin} before BaseEstimator among the bases of {type(last).__name__}"
         raise LearnerError(f"learner {name!r} is no {why}")
     searched = [value for key, value in estimator.get_params(deep=True).items() if key.split("__")[-1] in _SEARCHED]
-    for model in (estimator, *(value for value in _leaves(searched) if _is_estimator(value))):
+    for model in (estimator, *(value for value in leaves(searched) if is_estimator(value))):
         own = model.get_params(deep=True)
         # A frozen one returns nothing.
         model.set_params(**{
@@ -138,16 +139,17 @@ def prepare(estimator: Any, name: str, random_state: int, *, number: bool = Fals
     return estimator
 
 
-def _leaves(given: Any) -> Iterator[Any]:
+def leaves(given: Any) -> Iterator[Any]:
     """The values in containers, however deep."""
     if isinstance(given, Mapping | list | tuple):
         for value in given.values() if isinstance(given, Mapping) else given:
-            yield from _leaves(value)
+            yield from leaves(value)
     else:
         yield given
 
 
-def _is_estimator(value: Any) -> bool:
+def is_estimator(value: Any) -> bool:
+    """Whether a value is an estimator, and not a class of such."""
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
@@ -225,7 +227,7 @@ class SklearnLearner:
         template, dense = counting(self._template, len(classes)), np.full(classes[-1] + 1, -1)
         dense[classes] = np.arange(len(classes))
         # Whether the estimator, or a part of it, knows classes as 0, 1, ... without gaps alone.
-        wants_dense = any(_package(type(part)) in _DENSE for part in (template, *template.get_params().values()))
+        wants_dense = any(package_of(type(part)) in _DENSE for part in (template, *template.get_params().values()))
         ways = self._ways if not wants_dense else (dense if len(dense) > len(classes) else None,)
         for labels in ways:
             yield copied(template) if labels is None else Relabeled(template, labels)
@@ -248,7 +250,7 @@ class SklearnLearner:
         raise TrainingError(f"{called(self._template)} could not be trained: {reasons}{hint}") from errors[0]
 
     def _hint(self, given: Any, error: Exception) -> str:
-        own = _package(type(self._template)) not in LIBRARIES and isinstance(given, np.ndarray)
+        own = package_of(type(self._template)) not in LIBRARIES and isinstance(given, np.ndarray)
         return " (with preprocessing = 'none' it gets the table)" if own and isinstance(error, _OF_A_TABLE) else ""
 
     def predict(self, X: Features) -> Answers:
@@ -378,11 +380,6 @@ def copied(estimator: Any) -> Any:
         return deepcopy(estimator)
 
 
-def _package(kind: type) -> str:
-    """The top package that a type comes from."""
-    return kind.__module__.partition(".")[0]
-
-
 def counting(estimator: Any, classes: int) -> Any:
     """The estimator for this many classes: with two, XGBoost and LightGBM count none, whatever the study has."""
     params = estimator.get_params() if classes == 2 else {}
@@ -399,7 +396,7 @@ def _has_network(estimator: Any) -> bool:
     """Whether an estimator trains a network of torch's, as skorch's do: these take single precision."""
     values = [estimator, *(estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ())]
     kinds = [kind for value in values for kind in (value if isinstance(value, type) else type(value)).__mro__]
-    return any(_package(kind) in ("torch", "skorch") for kind in kinds)
+    return any(package_of(kind) in ("torch", "skorch") for kind in kinds)
 
 
 def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
@@ -468,13 +465,13 @@ def packages_in(estimator: Any) -> set[str]:
         return set()
     parts = [part for part in estimator.get_params(deep=True).values() if hasattr(part, "get_params")]
     parts.append(getattr(estimator, "wrapped", estimator))
-    return {_package(type(part)) for part in (estimator, *parts) if not isinstance(part, type)}
+    return {package_of(type(part)) for part in (estimator, *parts) if not isinstance(part, type)}
 
 
 def functions_in(value: Any) -> list[FunctionType]:
     """All Python functions among an estimator's parameters."""
-    parts = value.get_params(deep=True) if _is_estimator(value) else value
-    return [part for part in _leaves(parts) if isinstance(part, FunctionType)]
+    parts = value.get_params(deep=True) if is_estimator(value) else value
+    return [part for part in leaves(parts) if isinstance(part, FunctionType)]
 
 
 class SklearnRegressor(SklearnLearner):

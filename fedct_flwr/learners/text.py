@@ -22,8 +22,9 @@ from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.datasets.federated import AXES
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.catalog import EMBEDDING, LANGUAGE, LIBRARIES, NAMES, TFIDF, TRANSFORMER, make, package
+from fedct_flwr.learners.catalog import EMBEDDING, LANGUAGE, LIBRARIES, NAMES, TFIDF, TRANSFORMER, make, package_of
 from fedct_flwr.learners.preprocessing import Stateless
+from fedct_flwr.learners.sklearn import is_estimator, leaves
 from fedct_flwr.learners.trained_model import apply
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
@@ -122,7 +123,7 @@ def reading_of(settings: LearnerSettings, schema: Schema) -> tuple[Reading, Any]
         return "texts", model
     parts = parts_of(model)
     by_dtype = _takes_categories(_first(model)) and any(column.categories for column in schema.columns)
-    own = by_dtype or any(package(type(part).__module__) not in LIBRARIES for part in parts)
+    own = by_dtype or any(package_of(type(part)) not in LIBRARIES for part in parts)
     mine = plain and (bool(schema.texts) or own)
     words = schema.texts and any(isinstance(part, _VECTORIZERS) for part in parts)
     return "table" if mine or words or _columns_named(model) is not None else "nothing", model
@@ -147,11 +148,12 @@ def takes_missing(model: Any) -> bool:
             if not (type(step).__module__.startswith("sklearn.preprocessing") and _allows_missing(step)):
                 return False
         return takes_missing(last)
-    if package(type(model).__module__) != "sklearn" or not type(model).__name__.endswith(_PASSING):
-        return package(type(model).__module__) in LIBRARIES and _allows_missing(model)
-    grids = [value for key, value in model.get_params(deep=False).items() if key.startswith("param_")]
+    if package_of(type(model)) != "sklearn" or not type(model).__name__.endswith(_PASSING):
+        return package_of(type(model)) in LIBRARIES and _allows_missing(model)
+    tried = [*leaves([value for key, value in model.get_params(deep=False).items() if key.startswith("param_")])]
     # A search may put other estimators in the place of steps; a final estimator may get the features, too.
-    if getattr(model, "passthrough", False) or any(map(_holds_steps, grids)):
+    replaces = any(is_estimator(one) or (isinstance(one, str) and one == "passthrough") for one in tried)
+    if getattr(model, "passthrough", False) or replaces:
         return False
     parts = [part for _, part in getattr(model, "estimators", None) or [("", getattr(model, "estimator", None))]]
     return all(hasattr(part, "get_params") and takes_missing(part) for part in parts)
@@ -172,18 +174,11 @@ def _allows_missing(part: Any) -> bool:
         return False
 
 
-def _holds_steps(tried: Any) -> bool:
-    """Whether values that a search tries hold estimators, or leave a step out."""
-    if isinstance(tried, Mapping | list | tuple):
-        return any(map(_holds_steps, tried.values() if isinstance(tried, Mapping) else tried))
-    return hasattr(tried, "get_params") or (isinstance(tried, str) and tried == "passthrough")
-
-
 def _takes_categories(part: Any) -> bool:
     """Whether a library's estimator takes the categories of a table by their dtype, without being told their names."""
     params = part.get_params(deep=False) if hasattr(part, "get_params") else {}
     told = params.get("enable_categorical") is True or str(params.get("categorical_features")) == "from_dtype"
-    return told or (package(type(part).__module__) == "lightgbm" and not any(map(params.get, _OF_LIGHTGBM)))
+    return told or (package_of(type(part)) == "lightgbm" and not any(map(params.get, _OF_LIGHTGBM)))
 
 
 def _is_set(value: Any) -> bool:
@@ -202,7 +197,7 @@ def _columns_meant(model: Any) -> list[Any] | None:
     parts = [part for part in (model, *params.values()) if isinstance(part, ColumnTransformer | FunctionTransformer)]
     # A transformer of one's own expects one's own table.
     first = _first(model)
-    parts += [first] if hasattr(first, "transform") and package(type(first).__module__) not in LIBRARIES else []
+    parts += [first] if hasattr(first, "transform") and package_of(type(first)) not in LIBRARIES else []
     # XGBoost takes categories by default from 3.3 on, which then is no choice.
     chosen_by = {key: value for key, value in params.items() if not (value is True and value is _default(model, key))}
     given = [value for key, value in chosen_by.items() if key.split("__")[-1] in _BY_COLUMN and _is_set(value)]
@@ -224,7 +219,7 @@ def _default(model: Any, key: str) -> Any:
     """Default of a parameter of a library's estimator, or of one within it."""
     *within, name = key.split("__")
     owner = model.get_params(deep=True)["__".join(within)] if within else model
-    known = package(type(owner).__module__) in LIBRARIES and name == "enable_categorical"
+    known = package_of(type(owner)) in LIBRARIES and name == "enable_categorical"
     return type(owner)().get_params(deep=False).get(name) if known else None
 
 
@@ -258,7 +253,7 @@ def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Itera
 
 def _is_own(part: Any) -> bool:
     """Whether code of the user's own is in this part."""
-    return package(type(part).__module__) not in LIBRARIES or isinstance(getattr(part, "func", None), FunctionType)
+    return package_of(type(part)) not in LIBRARIES or isinstance(getattr(part, "func", None), FunctionType)
 
 
 def unread(settings: LearnerSettings, schema: Schema) -> str:

@@ -25,6 +25,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from fedct_flwr.learners.catalog import package_of
+from fedct_flwr.learners.own_table import Table
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner, last_step
 from fedct_flwr.learners.text import takes_missing
 from fedct_flwr.models.loading import DESCRIPTION, Model, OnnxLearner, blank
@@ -72,10 +74,12 @@ def to_onnx(model: Model) -> bytes:
 
 def _keeps_missing(transformer: Any, classifier: Any, example: Features) -> bool:
     """Whether a converter's model answers as ``classifier`` does where values are missing, or never gets these."""
-    gaps = _prepared(transformer, np.full_like(example, np.nan)) if example.ndim == 2 else None
     classifier = classifier.estimator_ if isinstance(classifier, Relabeled) else classifier
     classifier = getattr(classifier, "best_estimator_", classifier)
-    if not isinstance(gaps, np.ndarray) or not np.isnan(gaps).any() or not takes_missing(classifier):
+    # Of a table with its dtypes no converter makes a model: it says so itself.
+    if example.ndim != 2 or isinstance(transformer, Table) or not takes_missing(classifier):
+        return True
+    if not np.isnan(_prepared(transformer, np.full_like(example, np.nan))).any():
         return True
     for _, step in getattr(classifier, "steps", ())[:-1]:
         if isinstance(step, SimpleImputer):
@@ -132,7 +136,7 @@ def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
     numbers: Any = getattr(classifier, "classes_", None)
     relabeled = isinstance(classifier, Relabeled)
     classifier = classifier.estimator_ if relabeled else classifier
-    boosted = type(classifier).__module__.partition(".")[0]
+    boosted = package_of(type(classifier))
     if boosted == "xgboost":
         from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost
 

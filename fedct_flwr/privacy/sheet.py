@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from fedct_flwr.config.privacy import OF_STUDENTS, PrivacySettings
 from fedct_flwr.privacy.budget import PrivacyUnit, Spending
-from fedct_flwr.text.console import template
+from fedct_flwr.text.markdown import template
 
 if TYPE_CHECKING:
     from fedct_flwr.config.silo import SiloConfig

@@ -12,22 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr import learners
-from fedct_flwr.learners import (
-    Choosing,
-    Distillable,
-    Learner,
-    Resumable,
-)
+from fedct_flwr.learners import Choosing, Distillable, Learner, Resumable
 from fedct_flwr.silo.personal import check_learner
 from fedct_flwr.silo.site import Site
-from fedct_flwr.types import (
-    LABEL_DTYPE,
-    Examples,
-    Features,
-    HardLabels,
-    SoftVotes,
-    Votes,
-)
+from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, SoftVotes, Votes
 from fedct_flwr.wire.content import Instruction, Query, Soft, SoftTargets
 from fedct_flwr.wire.kinds import Kind
 from fedct_flwr.wire.numbers import PROBABILITIES
@@ -111,12 +99,8 @@ def _trusted(kind: Kind, site: Site, targeted: Features, targets: SoftTargets) -
     safeguard, weight = site.soft_safeguard, targets.weight
     if safeguard is None or not weight:
         return weight
-    learner, votes, width, training = (
-        site.learner,
-        targets.votes,
-        site.terms.num_classes,
-        learners.NUMBER_TRAINING[kind],
-    )
+    learner, votes, width = site.learner, targets.votes, site.terms.num_classes
+    training = learners.NUMBER_TRAINING[kind]
     check_learner(kind, learner)
     if isinstance(learner, Choosing):
         learner.choose(site.private)

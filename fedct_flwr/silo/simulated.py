@@ -144,11 +144,8 @@ def add_in_sum(message: Message, context: Context) -> Message:
 
     Bytes that are no request are refused as the silo refuses them.
     """
-    here, memory, config = (
-        open_silo_context(context),
-        ContextState(context.state),
-        RunConfig.from_flower(context.run_config),
-    )
+    here, memory = open_silo_context(context), ContextState(context.state)
+    config = RunConfig.from_flower(context.run_config)
     name, names = here.site.silo, config.roster or [silo.name for silo in datasets.load(config).silos]
     summand = secure_sum.SumClient(
         name, secure_sum.simulated_key(config, name), secure_sum.simulated_terms(config, names)

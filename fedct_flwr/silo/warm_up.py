@@ -12,19 +12,11 @@ from typing import Final
 import numpy as np
 
 from fedct_flwr.config.learner import AUTO
-from fedct_flwr.learners import (
-    Averageable,
-    Probabilistic,
-    Resumable,
-)
+from fedct_flwr.learners import Averageable, Probabilistic, Resumable
 from fedct_flwr.learners.out_of_fold import HeldOut, losses, probabilities
 from fedct_flwr.learners.safeguard import NetworkSafeguard
 from fedct_flwr.silo.site import Site
-from fedct_flwr.types import (
-    ABSTAIN,
-    LABEL_DTYPE,
-    Examples,
-)
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
 
 _SET: Final = 10
 """Rounds where records cannot decide, or must not: as many as a run has by default."""

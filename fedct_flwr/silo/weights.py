@@ -8,16 +8,9 @@ import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
-from fedct_flwr.learners import (
-    Correctable,
-    Correction,
-)
+from fedct_flwr.learners import Correctable, Correction
 from fedct_flwr.silo.site import set_back
-from fedct_flwr.types import (
-    Refusal,
-    Refused,
-    TrainingError,
-)
+from fedct_flwr.types import Refusal, Refused, TrainingError
 from fedct_flwr.wire.messages import (
     ARRAYS,
     CONFIG,

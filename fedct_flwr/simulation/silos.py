@@ -32,7 +32,7 @@ from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
 from fedct_flwr.datasets.tables import as_category, is_number, usual, without_blanks
-from fedct_flwr.learners.catalog import HeldLearner, has_methods, is_network, is_plain
+from fedct_flwr.learners.catalog import HeldLearner, has_methods, is_network, is_plain, package_of
 from fedct_flwr.learners.sklearn import copied, functions_in
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, LearnerError, SiloName, generator
@@ -421,18 +421,18 @@ def given_learner(learner: Any, what: str) -> Given:
     if isinstance(learner, type | FunctionType):
         raise LearnerError(_no_object(learner, what))
     if is_network(learner):
-        return _as_object(learner, [_top(type(learner))], deep=True)
+        return _as_object(learner, [package_of(type(learner))], deep=True)
     if not has_methods(learner, "fit", "predict"):
         raise LearnerError(
             f"{what} is of type {type(learner).__name__}: give an estimator in scikit-learn's manner, a torch "
             "module, a short name or an import path"
         )
     if is_plain(learner):
-        return _as_object(learners.as_estimator(learner), {_top(type(learner))}, deep=False)
+        return _as_object(learners.as_estimator(learner), {package_of(type(learner))}, deep=False)
     found = _by_path(learner)
     parts = [learner, *(value for value in learner.get_params(deep=True).values() if hasattr(value, "get_params"))]
     return found or _as_object(
-        learner, {*map(_top, functions_in(learner)), *(_top(type(part)) for part in parts)}, deep=False
+        learner, {*map(package_of, functions_in(learner)), *(package_of(type(part)) for part in parts)}, deep=False
     )
 
 
@@ -502,7 +502,3 @@ def _as_object(learner: Any, packages: Iterable[str], *, deep: bool) -> Given:
     made = partial(copy.deepcopy if deep else copied, original)
     held = HeldLearner(name, made, set(packages), get_config()["transform_output"])
     return Given(name, {}, held)
-
-
-def _top(kind: type | FunctionType) -> str:
-    return kind.__module__.partition(".")[0]

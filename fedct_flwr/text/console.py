@@ -1,24 +1,16 @@
-"""Words for people: a console on which no text moves the cursor, hides or recolors anything, and pages from templates.
-
-The templates stand next to the code that fills them.
-"""
+"""The console that prints for people: nothing in a text moves their cursor, hides or recolors anything."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
-from fedct_flwr.text.printable import count, printable
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from fedct_flwr.text.printable import printable
 
 _T = TypeVar("_T")
 
@@ -90,22 +82,3 @@ def progress(items: Sequence[_T], what: str, *, visible: bool | None = None) -> 
         for item in items:
             yield item
             advance(1)
-
-
-@cache
-def template(package: str, name: str) -> "Template":
-    """The template of this name in a package: a page of Markdown, or settings for nginx."""
-    # Takes a while to import.
-    from jinja2 import Environment, StrictUndefined
-
-    # Nothing is escaped: a template makes names of others printable by the filter.
-    environment = Environment(
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["printable"] = printable
-    environment.globals["count"] = count
-    return environment.from_string(files(package).joinpath(name).read_text("utf-8"))

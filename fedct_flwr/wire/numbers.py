@@ -12,16 +12,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.types import ABSTAIN, UNITS, HardLabels, Refusal, Refused, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import (
-    Fit,
-    Grid,
-    Instruction,
-    Query,
-    Soft,
-    SoftTargets,
-    Terms,
-    check_values,
-)
+from fedct_flwr.wire.content import Fit, Grid, Instruction, Query, Soft, SoftTargets, Terms, check_values
 from fedct_flwr.wire.kinds import COUNTS, HARD, Cost, Hard, Kind
 
 MAX_WEIGHT: Final = 1e6

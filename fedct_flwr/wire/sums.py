@@ -12,15 +12,7 @@ import numpy as np
 
 from fedct_flwr.types import HardLabels, Refusal, Refused, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import (
-    LONGEST_CONDITION,
-    Histograms,
-    Instruction,
-    Joint,
-    Query,
-    Soft,
-    Terms,
-)
+from fedct_flwr.wire.content import LONGEST_CONDITION, Histograms, Instruction, Joint, Query, Soft, Terms
 from fedct_flwr.wire.kinds import COUNTS, HARD, NOTHING, Cost, Kind
 
 _MOST_STEPS: Final = 1000

@@ -18,7 +18,7 @@ from tests.readme import ROOT
 
 _PATIENT = """#!{}
 from contextlib import ExitStack
-from fedct_flwr.flower.engine import know_ports
+from fedct_flwr.flower.ray_process import know_ports
 from flwr.simulation.app import flwr_simulation
 
 with ExitStack() as reserved:

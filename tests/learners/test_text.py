@@ -9,12 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    HistGradientBoostingClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, StackingClassifier, VotingClassifier
 from sklearn.ensemble import RandomForestClassifier as RandomForest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer

@@ -22,15 +22,7 @@ from sklearn.metrics import (
 )
 
 from fedct_flwr.scoring import accuracy, balanced_accuracy
-from fedct_flwr.scoring.assessment import (
-    Assessment,
-    Labels,
-    Predicted,
-    assess,
-    auc,
-    calibration_curve,
-    predict,
-)
+from fedct_flwr.scoring.assessment import Assessment, Labels, Predicted, assess, auc, calibration_curve, predict
 from fedct_flwr.scoring.intervals import Estimate, intercept_and_slope, proportion
 from fedct_flwr.scoring.subgroups import subgroups
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, TrainingError

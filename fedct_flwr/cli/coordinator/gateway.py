@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fedct_flwr.cli.output import echo
 from fedct_flwr.config.study import LONGEST_MESSAGE
 from fedct_flwr.hospital.link import VERDICT_HEADER
-from fedct_flwr.text.console import template
+from fedct_flwr.text.markdown import template
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from fedct_flwr.hospital.approval import in_force
 from fedct_flwr.hospital.duplicates import UNNOTICED, find_duplicates
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries, spent, verify_log
-from fedct_flwr.text.console import template
+from fedct_flwr.text.markdown import template
 from fedct_flwr.text.printable import listed, printable, rounded
 from fedct_flwr.types import ConfigError
 from fedct_flwr.version import __version__
