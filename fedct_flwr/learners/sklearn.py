@@ -1,6 +1,6 @@
 """Any scikit-learn classifier as a learner that refits from scratch every round."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import partial
 from pathlib import Path
@@ -220,7 +220,7 @@ class SklearnLearner:
         weights = {} if sample_weight is None or alone else {weight_parameter(self._template): sample_weight}
         if alone:
             return self._train([DummyClassifier(strategy="most_frequent")], X, y, weights)
-        return self._train(list(self._fresh(classes)), X, y, weights)
+        return self._train(self._fresh(classes), X, y, weights)
 
     def _fresh(self, classes: NDArray[np.int64]) -> Iterator[Any]:
         """Untrained estimators for records of these classes ``(k,)``; the first that can learn them is taken."""
@@ -232,7 +232,7 @@ class SklearnLearner:
         for labels in ways:
             yield copied(template) if labels is None else Relabeled(template, labels)
 
-    def _train(self, models: Sequence[Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
+    def _train(self, models: Iterable[Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train the first of these models that can be. Raises TrainingError."""
         given, errors = None, []
         for model in models:
