@@ -109,7 +109,7 @@ STATES: dict[str, tuple[Callable[[Kit], object], str, int]] = {
     "files changed": (lambda kit: write_agent(kit, shut="files"), "a key, or files of study or app were written", 1),
     "approval revoked": (lambda kit: withdraw(kit.state), "revoked, so nothing leaves: fedct silo approve", 1),
 }
-"""As docs/operations.md has them: state, sentence, exit code of --healthy."""
+"""States that docs/operations.md lists: the sentence of ``fedct silo status``, and the exit code of ``--healthy``."""
 
 
 @pytest.mark.parametrize("state", STATES)
