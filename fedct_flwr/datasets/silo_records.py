@@ -135,7 +135,7 @@ def _completed(table: pa.Table, study: "Agreed", data: "DataSettings") -> pa.Tab
     Only where the study names columns that may be missing; ``differing`` says which these are.
     """
     allowed, there = study.config.may_be_missing, {*table.column_names}
-    known = {data.label, data.tables.group, *_names(study)}
+    known = {data.label, *filter(None, [data.tables.group]), *_names(study)}
     extra = [name for name in table.column_names if name not in known]
     lacking = [each for each in study.schema.columns if each.name in allowed and each.name not in there]
     alike = {without_accents(name) for name in extra}

@@ -59,18 +59,17 @@ def read_table(
     table = _read(path, as_text, tables) if held is None else held
     # One list of each: a table makes a new one whenever it is asked.
     table = table.slice(0, _records_of(table.columns))
-    everything = list(zip(table.column_names, table.columns, strict=True))
+    everything = list(zip(table.schema, table.columns, strict=True))
     # A sign at the end of each line makes a column without a name and without a value.
-    there = [(name, values) for name, values in everything if name.strip() or values.null_count < len(values)]
-    kept = [(name, values) for name, values in there if name not in tables.leave_out]
-    names = [name for name, _ in kept]
+    there = [(field, values) for field, values in everything if field.name.strip() or values.null_count < len(values)]
+    kept = [(field, values) for field, values in there if field.name not in tables.leave_out]
+    names = [field.name for field, _ in kept]
     if repeated := repeated_names(names):
         raise _same_name(path, repeated)
-    columns = [_as_settings_say(values, name, as_text, tables, path) for name, values in kept]
-    before = table.schema
+    columns = [_as_settings_say(values, field.name, as_text, tables, path) for field, values in kept]
     fields = [
-        pa.field(name, values.type, metadata=WAS_DATES) if was_date else _field(before.field(name), values, tables)
-        for name, (values, was_date) in zip(names, columns, strict=True)
+        pa.field(field.name, values.type, metadata=WAS_DATES) if was_date else _field(field, values, tables)
+        for (field, _), (values, was_date) in zip(kept, columns, strict=True)
     ]
     return pa.Table.from_arrays([values for values, _ in columns], schema=pa.schema(fields))
 

@@ -134,6 +134,11 @@ def test_the_test_file_is_looked_at_like_the_records(fedct: Fedct, kit: Kit, sai
     assert leaks(out, kit) == []
 
 
+def test_a_column_without_a_name_is_no_group(fedct: Fedct, kit: Kit) -> None:
+    change(kit.source / "data.csv", lambda rows: [row.insert(0, str(at) if at else "") for at, row in enumerate(rows)])
+    assert checked(fedct, kit, "records").startswith("✗ records: 1 column is not the study's")
+
+
 def test_a_check_that_fails_itself_is_a_finding(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(path: Path) -> None:
         raise RuntimeError(SECRETS[0])

@@ -56,6 +56,10 @@ def test_fields_and_numbers_as_told(path: Path, content: str, settings: dict[str
     assert read(path, content, **settings) == {"a": [1.5, 2.0], "b": ["x", "y"]}
 
 
+def test_a_note_beside_the_table_is_a_column_without_a_name(path: Path) -> None:
+    assert read(path, "a,,\n1.5,,\n2,,check!\n") == {"a": [1.5, 2.0], "": [None, "check!"]}
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "iso-8859-15", "utf-16", "utf-8-sig", "cp850"])
 def test_text_in_the_encoding_that_is_told(path: Path, encoding: str) -> None:
     content = "größe,ort\n1,Köln\n".encode(encoding)

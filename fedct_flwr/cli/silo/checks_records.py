@@ -126,15 +126,14 @@ def labels(silo: Silo) -> Iterator[CheckFinding]:
 def _table(silo: Silo, table: pa.Table, what: str, path: Path) -> Iterator[CheckFinding]:
     data, schema, group = silo.config.data, silo.study.schema, silo.config.data.tables.group
     found, columns = set(table.column_names), [column.name for column in schema.columns]
-    missing, extra = (
-        [name for name in columns if name not in found],
-        found - {data.label, group, *events_of(schema), *columns},
-    )
+    missing = [name for name in columns if name not in found]
+    # Without a group, none of the columns is one, not even one without a name.
+    extra = found - {data.label, *filter(None, [group]), *events_of(schema), *columns}
     unfit = [column.name for column in schema.columns if column.name in found and not _fits(table, column, path)]
     message = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
     more = "take out of the file what is not in the public set; fedct silo check --details names them"
     correct = "correct {} in silo.toml"
-    fault, fix = _of_groups(silo, table, protected=what == _OWN) if group in found else ("", "")
+    fault, fix = _of_groups(silo, table, protected=what == _OWN) if group and group in found else ("", "")
     problems = (
         (not table.num_rows, "the file has none", "put records under its header"),
         (data.label not in found, "the label column that silo.toml names is not there", correct.format("label")),
