@@ -104,7 +104,18 @@ def test_a_decimal_comma_is_not_advised_where_commas_mark_thousands(cells: list[
     assert ['decimal = ","' in each.fix for each in found if each.code == "number-as-text"] == [helps]
 
 
-@pytest.mark.parametrize(("label", "said"), [("unknown", True), ("?", True), ("-9", True), ("maybe", False)])
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("unknown", True),
+        ("?", True),
+        ("-9", True),
+        ("[not completed]", True),
+        ("keine Angabe", True),
+        ("maybe", False),
+        ("(x)", False),
+    ],
+)
 def test_a_class_that_stands_for_a_missing_label_is_said(tmp_path: Path, label: str, said: bool) -> None:
     folder = patients().some("koeln", LABEL, range(9), label).write(tmp_path)
     found = [each for each in findings(folder) if each.column == LABEL and each.code == "missing-as-number"]
@@ -152,6 +163,13 @@ def test_findings_are_said_as_one_only_if_they_say_the_same_of_places() -> None:
     given += [shared("copies at c", "remove copies", "c"), shared("groups at several silos", "number them apart")]
     expected = ["tested on own groups at a (the same: 'b')", "copies at c", "groups at several silos"]
     assert [each.message for each in gathered(given)] == expected
+
+
+def test_equal_findings_of_other_codes_stay_apart() -> None:
+    codes = {"age": 99, "size": 99, "stage": 9}
+    given = [Finding("missing-as-number", Severity.SAID, f"{at} {code}", f"set {at} = {code}", at)
+             for at, code in codes.items()]  # fmt: skip
+    assert [each.message for each in gathered(given)] == ["age 99 (the same: 'size')", "stage 9"]
 
 
 @pytest.mark.parametrize(("known", "said"), [(50, True), (1, False)])

@@ -79,7 +79,7 @@ def with_accepted(findings: Iterable[Finding], accept: Collection[str]) -> list[
 def gathered(findings: Iterable[Finding]) -> list[Finding]:
     """Equal findings as one: that of the first place, which names the others.
 
-    Those without a place stay apart. Those without a column are equal only if their remedies are.
+    Those without a place stay apart. Equal ones have one remedy, but for the column's name.
 
     >>> ages = [Finding("other-scale", Severity.SAID, f"'age' at {silo}", "", "age", silo) for silo in "ab"]
     >>> [found.message for found in gathered(ages)]
@@ -87,7 +87,7 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
     """
     kinds: dict[tuple[str, Severity, bool, str], list[Finding]] = {}
     for each in findings:
-        remedy = "" if each.column else each.fix
+        remedy = each.fix.replace(each.column, "") if each.column else each.fix
         kinds.setdefault((each.code, each.severity, bool(each.column or each.silo), remedy), []).append(each)
     together = []
     for first, *others in kinds.values():

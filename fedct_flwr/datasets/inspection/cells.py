@@ -26,9 +26,12 @@ _BOUND: Final = (
     r"\s*([^\pL\d\s.,]{1,3}|\s\S{1,12}|[\pL°µμ]{2,6}(/[\pL\d]{1,6})?)?\s*$"
 )
 _MISSING: Final = (
-    r"(?i)^\s*(\?+|-+|–+|\.+|\*+|x+|n\.?/?\s?a\.?|nan|null|none|nil|unknown|unk|missing|miss|n\.?\s?d\.?|n\.?\s?b\.?|"
-    r"k\.?\s?a\.?|unbekannt|fehlt|fehlend|inconnu|desconocido|not (done|known|available|measured|applicable)|pending|"
-    r"tba|tbd|#.*|error|err|inf|-inf)\s*$"
+    r"(?i)^\s*[\[(<]?(\?+|-+|–+|\.+|\*+|x+|n\.?/?\s?a\.?|nan|null|none|nil|unk|missing( values?)?|miss|n\.?\s?d\.?|"
+    r"n\.?\s?b\.?|k\.?\s?a\.?|unknown(\s?/\s?not reported)?|unbekannt|fehlt|fehlend|inconnu|desconocido|no consta|"
+    r"non renseigné|keine angaben?|nicht (bekannt|erhoben|gemessen|angegeben)|don['\x{2019}]?t know|nask|asku|blank|"
+    r"(no|keine) (data|information|answer|values?|daten)|lost to follow[ -]?up|not (done|known|available|measured|"
+    r"applicable|assessed|recorded|reported|completed|collected|stated|specified|evaluated|tested|determined)|pending|"
+    r"to be determined|tba|tbd|#.*|error|err|inf|-inf)[\])>]?\s*$"
 )
 MISSING_CODES: Final = (
     *(7, 8, 9, 66, 77, 88, 97, 98, 99, 99.9, 99.99, 555, 666, 777, 888, 996, 997, 998, 999, 999.9, 8888, 9996, 9997),
@@ -81,7 +84,7 @@ def _match(values: pa.Array, pattern: str) -> NDArray[np.bool_]:
 def are_missing(values: Collection[str]) -> NDArray[np.bool_]:
     """Which of the texts are words for a missing value; not signs such as ``-`` and ``x``, which may be classes."""
     found = pc.match_substring_regex(pa.array([*values], pa.string()), _MISSING).to_numpy(zero_copy_only=False)
-    signs = [not value.strip(" -–+*xX") for value in values]
+    signs = [not value.strip(" -–+*xX[]()<>") for value in values]
     return np.asarray(found.astype(bool) & ~np.array(signs, dtype=bool))
 
 

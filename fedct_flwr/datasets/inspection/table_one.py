@@ -61,7 +61,7 @@ class SiteCell:
     def shown(self) -> str:
         """Median and quartiles, or the most frequent words with their shares."""
         if self.numbers:
-            return "{1:.4g} [{0:.4g}, {2:.4g}]".format(*self.numbers)
+            return "{1} [{0}, {2}]".format(*map(_figure, self.numbers))
         valid = self.records - self.missing
         return ", ".join(f"{word} {number / valid:.0%}" for word, number in (self.words or {}).items() if valid)
 
@@ -294,9 +294,14 @@ def _standardized(difference: float, variance: float) -> float:
 
 def compared(site: SiteCell) -> str:
     """The value here and elsewhere, such as "m 80%, elsewhere 40% to 50%"."""
-    form = ".4g" if site.what == "median" else ".0%"
-    here, low, high = (format(number, form) for number in (site.here, *site.there))
+    shown = _figure if site.what == "median" else "{:.0%}".format
+    here, low, high = map(shown, (site.here, *site.there))
     return f"{site.what} {here}, elsewhere {low if low == high else f'{low} to {high}'}"
+
+
+def _figure(number: float) -> str:
+    """Four digits, or all before the point from 1,000 on; with an exponent only where these would be many."""
+    return f"{number:,.0f}" if 1e3 <= abs(number) < 1e12 else f"{number:.4g}"
 
 
 def _is_whole(word: str) -> bool:
