@@ -9,6 +9,7 @@ extra ``onnx``.
 
 import copy
 import json
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,18 +21,14 @@ from skl2onnx import convert_sklearn, update_registered_converter
 from skl2onnx.common.data_types import FloatTensorType
 from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.learners.catalog import package_of
-from fedct_flwr.learners.own_table import Table
 from fedct_flwr.learners.sklearn import Relabeled, SklearnLearner, last_step
-from fedct_flwr.learners.text import takes_missing
 from fedct_flwr.models.loading import DESCRIPTION, Model, OnnxLearner, blank
 from fedct_flwr.scoring.assessment import Recalibration
-from fedct_flwr.types import ConfigError, Features
+from fedct_flwr.types import ConfigError, DataError, Features, TrainingError
 
 FEATURES: Final = "features"
 LABEL: Final = "label"
@@ -40,10 +37,13 @@ _OPSET: Final = 18
 _ML_OPSET: Final = 3
 _IR: Final = 9
 _PREPARED: Final = "prepared"
-_SCALERS: Final = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 _TREES: Final = (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
-_OF_MISSING: Final = ("HistGradientBoostingClassifier", "LGBMClassifier", "XGBClassifier")
-"""Estimators whose converters know missing values."""
+_RECORDS: Final = 500
+_VALUES: Final = 1 << 24
+_GAPS: Final = 0.1
+_ALIKE: Final = 1e-3
+_TIE: Final = 1e-6
+_WITH_GAPS: Final = " where values are missing", ", or train it with preprocessing = 'standard'"
 
 
 def to_onnx(model: Model) -> bytes:
@@ -52,41 +52,75 @@ def to_onnx(model: Model) -> bytes:
         raise ConfigError("a model that reads text has no ONNX form, as its tokenizer is no graph: use 'fedct predict'")
     if model.schema.outcome.number:
         raise ConfigError("a model of numbers or times has no ONNX form: use 'fedct predict'")
-    if isinstance(model.learner, SklearnLearner) and not _keeps_missing(*model.learner.parts, blank(model.description)):
-        raise ConfigError(
-            f"no converter makes ONNX of this model, a {_kind(model)}, that answers the same where values are missing: "
-            "use it with 'fedct predict', or train it with preprocessing = 'standard'"
-        )
     try:
         whole = _converted(model)
         entry = whole.metadata_props.add()
         entry.key, entry.value = DESCRIPTION, json.dumps(model.description.model_dump(by_alias=True))
         content: bytes = whole.SerializeToString()
         # A converter may still write an invalid graph.
-        OnnxLearner(content, "the file")
+        graph = OnnxLearner(content, "the file")
     except Exception as error:  # converters raise many types
         raise ConfigError(
             f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
             "predict'"
         ) from error
+    for gaps in (False, True):
+        if _answers_otherwise(model, graph, gaps):
+            where, how = ("", "") if not gaps else _WITH_GAPS
+            raise ConfigError(
+                f"no converter makes ONNX of this model, a {_kind(model)}, that answers the same{where}: use it with "
+                f"'fedct predict'{how}"
+            )
     return content
 
 
-def _keeps_missing(transformer: Any, classifier: Any, example: Features) -> bool:
-    """Whether a converter's model answers as ``classifier`` does where values are missing, or never gets these."""
+def _answers_otherwise(model: Model, graph: OnnxLearner, gaps: bool) -> bool:
+    """Whether a file answers more than 1% of drawn records otherwise than its model, or where some cells are missing.
+
+    A probability may differ by .001. Of a tie between classes, trees and the file may choose differently.
+    """
+    X = _drawn(model, gaps)
+    try:
+        expected, known = model.predict(X), model.probabilities(X)
+    except TrainingError:
+        return False  # Of gaps, the model itself knows nothing.
+    try:
+        labels, found = graph.predict(X), graph.probabilities(X, len(model.schema.classes))
+    except DataError:
+        return True
+    otherwise = labels != expected
+    if known is not None and found is not None:
+        rows = np.arange(len(X))
+        if isinstance(model.learner, SklearnLearner) and isinstance(_core(model.learner.parts[1]), _TREES):
+            otherwise &= known[rows, expected] - known[rows, labels] > _TIE
+        otherwise |= ~(np.abs(found - known).max(axis=1) <= _ALIKE)
+    return bool(otherwise.sum() > len(X) // 100)
+
+
+def _drawn(model: Model, gaps: bool) -> Features:
+    """Records ``(n, ...)`` by each column's quantiles and categories, as if it had to do with no other one."""
+    shape, quantiles = model.description.shape, model.description.quantiles
+    rng, n = np.random.default_rng(0), max(2, min(_RECORDS, _VALUES // math.prod(shape)))
+    X = rng.random((n, *shape), dtype=np.float32)
+    if not model.schema.columns:
+        return X
+    table = X.astype(np.float64)
+    for at, column in enumerate(model.schema.columns):
+        if column.categories is not None:
+            table[:, at] = rng.integers(0, max(1, len(column.categories)), n)
+        elif known := quantiles.get(column.name):
+            table[:, at] = np.interp(table[:, at], np.linspace(0, 1, len(known)), known)
+        else:
+            table[:, at] = rng.normal(size=n)
+    if gaps:
+        table[rng.random(table.shape) < _GAPS] = np.nan
+    return table
+
+
+def _core(classifier: Any) -> Any:
+    """The estimator that decides: of a pipeline the last step, of a search the one that it has found."""
     classifier = classifier.estimator_ if isinstance(classifier, Relabeled) else classifier
-    classifier = getattr(classifier, "best_estimator_", classifier)
-    # Of a table with its dtypes no converter makes a model: it says so itself.
-    if example.ndim != 2 or isinstance(transformer, Table) or not takes_missing(classifier):
-        return True
-    if not np.isnan(_prepared(transformer, np.full_like(example, np.nan))).any():
-        return True
-    for _, step in getattr(classifier, "steps", ())[:-1]:
-        if isinstance(step, SimpleImputer):
-            return not step.add_indicator
-        if not isinstance(step, _SCALERS):
-            return False
-    return isinstance(last_step(classifier), _TREES) or type(last_step(classifier)).__name__ in _OF_MISSING
+    return last_step(getattr(classifier, "best_estimator_", classifier))
 
 
 def _send_missing(graph: "onnx.GraphProto", forest: Any) -> None:
@@ -155,6 +189,10 @@ def _classifier(classifier: Any, width: int, classes: int) -> "onnx.ModelProto":
     )
     if isinstance(last_step(classifier), _TREES):
         _send_missing(core.graph, last_step(classifier))
+    # A vector, also where a converter makes one column of it.
+    _rename(core.graph, LABEL, "column")
+    core.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "vector"))
+    core.graph.node.append(helper.make_node("Reshape", ["column", "vector"], [LABEL]))
     if not hasattr(classifier, "predict_proba"):
         del core.graph.output[1:]
     elif numbers is not None and numbers.tolist() != [*range(classes)]:

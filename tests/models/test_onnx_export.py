@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import BaggingClassifier
-from sklearn.impute import KNNImputer, SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer, RobustScaler, StandardScaler
 from sklearn.svm import SVC
@@ -106,25 +110,35 @@ def test_estimators_of_two_classes_with_parts(learner: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "learner",
+    ("learner", "classes", "gaps"),
     [
-        BaggingClassifier(),
-        make_pipeline(SimpleImputer(add_indicator=True), LogisticRegression()),
-        make_pipeline(PowerTransformer(), SimpleImputer(), LogisticRegression()),
-        make_pipeline(KNNImputer(), LogisticRegression()),
+        (CalibratedClassifierCV(make_pipeline(StandardScaler(), LogisticRegression()), cv=3), 2, False),
+        (LinearDiscriminantAnalysis(), 2, False),
+        (make_pipeline(StandardScaler(), KNeighborsClassifier(7, weights="distance")), 3, False),
+        (make_pipeline(StandardScaler(), SGDClassifier(loss="modified_huber", random_state=0)), 3, False),
+        (BaggingClassifier(), 3, True),
+        (make_pipeline(SimpleImputer(add_indicator=True), LogisticRegression()), 3, True),
+        (make_pipeline(PowerTransformer(), SimpleImputer(), LogisticRegression()), 3, True),
     ],
+    ids=["calibrated", "discriminant", "distances", "huber", "bagging", "indicator", "power"],
 )
-def test_what_converters_answer_otherwise_where_values_are_missing_is_refused(learner: Any) -> None:
+def test_what_converters_answer_otherwise_is_refused(learner: Any, classes: int, gaps: bool) -> None:
     X, y = table()
-    X[::2, 0] = np.nan
-    for imputed in (True, False):
-        own = SklearnLearner(learner, preprocessing.standard(SCHEMA, X, scaled=False, imputed=imputed)).fit(X, y)
-        model = Model(description("own"), SCHEMA, own)
-        if imputed:
-            assert (run(model, X)[0] == own.predict(X)).all()
-        else:
-            with pytest.raises(ConfigError, match="answers the same where values are missing"):
-                to_onnx(model)
+    if gaps:
+        X[::2, 0] = np.nan
+    schema = Schema(SCHEMA.classes[:classes], SCHEMA.columns)
+    own = SklearnLearner(learner, preprocessing.standard(schema, X, scaled=False, imputed=not gaps))
+    model = Model(description("own", classes=schema.classes), schema, own.fit(X, (y % classes).astype(np.int16)))
+    with pytest.raises(ConfigError, match="that answers the same") as error:
+        to_onnx(model)
+    assert gaps or "missing" not in str(error.value)
+
+
+@pytest.mark.parametrize("learner", [OneVsOneClassifier(LogisticRegression()), KNeighborsClassifier(7)])
+def test_labels_are_a_vector(learner: Any) -> None:
+    X, y = table()
+    own = SklearnLearner(learner, preprocessing.standard(SCHEMA, X)).fit(X, y)
+    assert (run(Model(description("own"), SCHEMA, own), X)[0] == own.predict(X)).all()
 
 
 def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
