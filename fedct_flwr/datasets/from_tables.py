@@ -46,6 +46,7 @@ from fedct_flwr.datasets.tables import (
     encode,
     encode_labels,
     held_alike,
+    in_order,
     no_column,
     numbers,
     text_columns,
@@ -291,6 +292,8 @@ def _labels(
     if why := next((why for name in classes if (why := fault(name) or formula_fault(name))), None):
         # A label may be a patient's name: it is not quoted.
         raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
+    fields = [part.table.schema.field(label) for part in parts if not part.tested]
+    classes = in_order(classes, fields, config.positive_class)
     given = _as_given(parts, label, classes) if config.data == MEMORY else ()
     schema = Schema(classes, columns, given=given)
     for part, names in zip(parts, named, strict=True):

@@ -1,8 +1,9 @@
 """Any scikit-learn classifier as a learner that refits from scratch every round."""
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, Self
@@ -42,8 +43,17 @@ from fedct_flwr.learners.trained_model import (
     values_of,
     with_plain_numbers,
 )
-from fedct_flwr.text.printable import cut
-from fedct_flwr.types import MAX_CLASSES, Answers, Features, HardLabels, LearnerError, TrainingError, Values
+from fedct_flwr.text.printable import cut, quoted
+from fedct_flwr.types import (
+    MAX_CLASSES,
+    Answers,
+    DataWarning,
+    Features,
+    HardLabels,
+    LearnerError,
+    TrainingError,
+    Values,
+)
 
 
 class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -234,17 +244,21 @@ class SklearnLearner:
 
     def _train(self, models: Iterable[Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train the first of these models that can be. Raises TrainingError."""
-        given, errors = None, []
+        given: Any = None
+        errors: list[Exception] = []
         for model in models:
             try:
                 given = self._transform(X) if given is None else given
                 with self._configured():
                     model.fit(given, y, **weights)
                 _check_search(model)
-                self._trained = model
-                return self
             except Exception as error:
                 errors.append(error)
+                continue
+            self._trained = model
+            if errors and (names := self._ways[0]) is not None and (np.sort(names) == names).all():
+                _warn_of_numbers(called(self._template), tuple(names.tolist()))
+            return self
         reasons = "; with other labels ".join(dict.fromkeys(map(reason_of, errors)))
         hint = self._hint(given, errors[0])
         raise TrainingError(f"{called(self._template)} could not be trained: {reasons}{hint}") from errors[0]
@@ -363,6 +377,15 @@ class SklearnLearner:
     def _transform(self, X: Features) -> Features:
         found = X if self._transformer is None else apply(self._transformer, X)
         return found.astype(np.float32) if self._single and getattr(found, "dtype", None) == np.float64 else found
+
+
+@cache
+def _warn_of_numbers(name: str, classes: Sequence[Any]) -> None:
+    """Warn, once in a process, that an estimator learns numbers instead of these classes, in alphabetical order."""
+    numbers = ", ".join(f"{quoted(str(each))} is {number}" for number, each in enumerate(classes))
+    what = f"{name} cannot learn these labels, so it learns numbers ({numbers})"
+    fix = "if their order matters, give an ordered category; positive-class makes one of two classes 1"
+    warnings.warn(f"{what}: {fix}", DataWarning, stacklevel=2)
 
 
 def _check_search(model: Any) -> None:

@@ -3,6 +3,7 @@
 import pydoc
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -362,6 +363,17 @@ class TestTraining:
     def test_needs_nothing_that_fit_returns(self):
         found = SklearnLearner(ReturnsNothing(), ways=[np.array(["no", "yes"])]).fit(*blobs([0, 1]))
         assert found.predict(blobs([0, 1])[0]).tolist() == [0] * 60
+
+    def test_on_numbers_in_place_of_words_is_warned_of_once(self):
+        class OfNumbers(Bare):
+            def fit(self, X: Any, y: Any) -> None:
+                super().fit(X, y.astype(int))
+
+        for ways, said in ((["no", "yes"], 1), (["no", "yes"], 0), (["yes", "no"], 0)):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                SklearnLearner(as_estimator(OfNumbers()), ways=[np.array(ways), None]).fit(*blobs([0, 1]))
+            assert len([each for each in found if "('no' is 0, 'yes' is 1)" in str(each.message)]) == said
 
     def test_that_fails_says_which_learner(self):
         with pytest.raises(TrainingError, match="Broken"):
