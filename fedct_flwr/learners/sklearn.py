@@ -238,7 +238,12 @@ class SklearnLearner:
         dense[classes] = np.arange(len(classes))
         # Whether the estimator, or a part of it, knows classes as 0, 1, ... without gaps alone.
         wants_dense = any(package_of(type(part)) in _DENSE for part in (template, *template.get_params().values()))
-        ways = self._ways if not wants_dense else (dense if len(dense) > len(classes) else None,)
+        ways: list[NDArray[Any] | None] = (
+            [dense if len(dense) > len(classes) else None] if wants_dense else [*self._ways]
+        )
+        if self._single and classes.tolist() == [0, 1]:
+            # The loss of skorch's network for two classes compares them with its output.
+            ways.append(np.array([0, 1], dtype=np.float32))
         for labels in ways:
             yield copied(template) if labels is None else Relabeled(template, labels)
 
@@ -256,7 +261,8 @@ class SklearnLearner:
                 errors.append(error)
                 continue
             self._trained = model
-            if errors and (names := self._ways[0]) is not None and (np.sort(names) == names).all():
+            names = self._ways[0]
+            if errors and names is not None and not self._single and (np.sort(names) == names).all():
                 _warn_of_numbers(called(self._template), tuple(names.tolist()))
             return self
         reasons = "; with other labels ".join(dict.fromkeys(map(reason_of, errors)))

@@ -36,6 +36,7 @@ from fedct_flwr.simulation.silos import given_learner
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import RunError, TrainingError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* cannot learn these labels")
 rng = np.random.default_rng(0)
 X = np.column_stack([rng.normal(60, 12, 300).round(), rng.normal(140, 15, 300).round()])
 

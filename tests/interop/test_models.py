@@ -218,6 +218,7 @@ class Threshold:
         return (X[:, 0] >= self.at).astype(int)
 
 
+@pytest.mark.filterwarnings("ignore:.* cannot learn these labels")
 def test_a_learner_needs_fit_and_predict_alone() -> None:
     found = run(Threshold())
     assert min(row.pooled["federated"] for row in found.rows) > 0.9

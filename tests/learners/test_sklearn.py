@@ -375,6 +375,20 @@ class TestTraining:
                 SklearnLearner(as_estimator(OfNumbers()), ways=[np.array(ways), None]).fit(*blobs([0, 1]))
             assert len([each for each in found if "('no' is 0, 'yes' is 1)" in str(each.message)]) == said
 
+    def test_of_a_network_with_one_output_is_on_its_numbers(self):
+        class OneOutput(ClassifierMixin, BaseEstimator):
+            def __init__(self, module: type = torch.nn.Linear) -> None:
+                self.module = module
+
+            def fit(self, X: Any, y: Any) -> None:
+                assert (X.dtype, y.dtype) == (np.float32, np.float32)
+
+            def predict(self, X: Any) -> Any:
+                return (X[:, 0] > 3).astype(np.uint8)
+
+        found = SklearnLearner(OneOutput()).fit(*blobs([0, 1]))
+        assert set(found.predict(blobs([0, 1])[0])) <= {0, 1}
+
     def test_that_fails_says_which_learner(self):
         with pytest.raises(TrainingError, match="Broken"):
             SklearnLearner(Broken()).fit(*blobs([0, 1]))
