@@ -190,6 +190,16 @@ def test_columns_left_out_codes_and_dates(folder: Folder) -> None:
     assert records(found, "south") == {(1, 5, 0)}
 
 
+def test_labels_that_a_list_empties_are_refused_with_the_cause(folder: Folder) -> None:
+    path = folder(north="age,ward,ill\n70,east,1\n0,west,0\n", south="ill,ward,age\n0,west,28\n1,east,81\n")
+    told(path, 'missing = ["0"]')
+    assert "or write missing = {NAME = [...]} in data.toml" in sentence(DataError, load, path)
+    told(path, 'missing = {age = ["0"]}')
+    north = load(path).silos[0]
+    cells = np.concatenate([north.private.X, north.test.X])[:, 0]
+    np.testing.assert_array_equal(np.sort(cells), [70, np.nan])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -197,6 +207,8 @@ def test_columns_left_out_codes_and_dates(folder: Folder) -> None:
         'categories = ["wards"]',
         'group = "patient"',
         '[files."north.csv"]\nleave-out = ["sex"]',
+        'missing = {agee = ["0"]}',
+        '[files."north.csv"]\nmissing = {sex = ["0"]}',
         '[files."nord.csv"]\ndecimal = ","',
         "decimel = 3",
     ],

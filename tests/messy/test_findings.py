@@ -315,13 +315,30 @@ def test_placeholders_of_dates_are_said_as_dates_and_go_as_advised(
     (found,) = findings(folder)
     assert (found.code, found.column, found.silo) == ("missing-as-number", "day", "essen")
     assert " has " + ", ".join(written) + " where" in found.message
-    (advised,) = re.findall(r"missing = \[.*\]", found.fix)
+    (advised,) = re.findall(r"missing = {day = \[.*\]}", found.fix)
     toml.write_text(f'dates = "%Y-%m-%d"\n{advised}\n', "utf-8")
     assert not findings(folder)
     dataset = load(folder)
     at = [column.name for column in dataset.schema.columns].index("day")
     essen = dataset.silos[SILOS.index("essen")]
     assert np.isnan(np.concatenate([essen.private.X, essen.test.X])[:, at]).sum() == 20 * len(written)
+
+
+@pytest.mark.parametrize("name", ["crp", "CRP, max."])
+def test_a_code_goes_as_advised_from_its_own_column_alone(tmp_path: Path, name: str) -> None:
+    """As a list, the advice emptied the zeros of each column of 0 and 1."""
+    spoiled = patients().add("smokes", lambda silo, row: str(row % 2)).some("essen", "glucose", range(40), "0")
+    for table in spoiled.tables.values():
+        table[name] = table.pop("glucose")
+    folder = spoiled.write(tmp_path / "wards")
+    (found,) = findings(folder)
+    (advised,) = re.findall(r"missing = {.*\]}", found.fix)
+    (folder / "data.toml").write_text(advised, "utf-8")
+    assert not findings(folder)
+    dataset = load(folder)
+    essen, names = dataset.silos[SILOS.index("essen")], [column.name for column in dataset.schema.columns]
+    emptied = np.isnan(np.concatenate([essen.private.X, essen.test.X])).sum(axis=0)
+    assert dict(zip(names, emptied.tolist(), strict=True)) == {each: 40 * (each == name) for each in names}
 
 
 # --- tables with nothing wrong in them

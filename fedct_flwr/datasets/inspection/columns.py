@@ -1,5 +1,6 @@
 """Findings on a column: text for numbers, row numbers, unknown values, missing or far numbers."""
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -38,6 +39,8 @@ _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # A value below the limit of detection, or above a scale.
 _BEYOND: Final = re.compile(r"\s*([<>≤≥]|(unter|über|below|above|under|over|bdl|blo[dq]|blq|[lu]lo[dq])\b)", re.I)
+_BARE: Final = re.compile("[A-Za-z0-9_-]+")
+"""A key that TOML takes without quotation marks."""
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
@@ -162,8 +165,8 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
         how *= not any(0 <= word.find(",") < word.find(".") for word in words[looks.comma])
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
     elif bad.any():
-        named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known & ~beyond][:3])
-        how = redaction.set("missing", f"[{named or '...'}]") if 0 < (bad & ~beyond).sum() <= 3 else ""
+        named = [] if redaction.private else words[known & ~beyond][:3].tolist()
+        how = _set_missing(name, named, redaction) if 0 < (bad & ~beyond).sum() <= 3 else ""
         fix = "write only numbers there" + ", and for a value beyond a limit the limit itself" * bool(beyond.any())
         fix += f", or leave the cells empty{how}" if (bad & ~beyond).any() else ""
     if not silo and not beyond.any() and (how := redaction.set("categories", f'["{name}"]')):
@@ -247,10 +250,17 @@ def following(
 
 
 def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> Finding:
-    how = "" if redaction.private else redaction.set("missing", "[" + ", ".join(f'"{value}"' for value in values) + "]")
+    how = "" if redaction.private else _set_missing(name, values, redaction)
     kind = "a date" if "-" in values[0][1:] else "a number"
     what = f"has {kind if redaction.private else ', '.join(values)} where a value seems to be missing"
     return redaction.finding("missing-as-number", name, silo, what, f"leave the cell empty where nothing is known{how}")
+
+
+def _set_missing(name: str, values: Sequence[str], redaction: Redaction) -> str:
+    """Advice that these cells of a column mean a missing value, and of no other column."""
+    key = name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in values) or "..."
+    return redaction.set("missing", f"{{{key} = [{listed}]}}")
 
 
 def _placeholders(cells: Cells) -> list[float]:
