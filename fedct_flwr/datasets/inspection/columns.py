@@ -41,6 +41,7 @@ _MANY: Final = 10
 _BEYOND: Final = re.compile(r"\s*([<>≤≥]|(unter|über|below|above|under|over|bdl|blo[dq]|blq|[lu]lo[dq])\b)", re.I)
 _BARE: Final = re.compile("[A-Za-z0-9_-]+")
 """A key that TOML takes without quotation marks."""
+_THOUSANDS: Final = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
@@ -164,6 +165,9 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
         shown, how = looks.comma, redaction.set("decimal", '","')
         how *= not any(0 <= word.find(",") < word.find(".") for word in words[looks.comma])
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
+        if all(map(_THOUSANDS.fullmatch, words[looks.comma])):
+            # With a decimal comma, 1,819 would be read as 1.819.
+            fix = "take the marks between thousands out, or write a point where the comma is the decimal sign"
     elif bad.any():
         named = [] if redaction.private else words[known & ~beyond][:3].tolist()
         how = _set_missing(name, named, redaction) if 0 < (bad & ~beyond).sum() <= 3 else ""
