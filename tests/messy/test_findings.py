@@ -288,6 +288,20 @@ def test_a_value_beyond_a_limit_is_no_missing_one(tmp_path: Path, where: str, ce
     assert not any(f'"{cell}"' in found.fix for cell in cells if cell != "pending")
 
 
+@pytest.mark.parametrize(
+    ("cells", "more"),
+    [
+        (["\u22121", "2"], ", with a hyphen as the minus sign"),
+        (["1+", "2+", "0"], ""),
+        (["1+", "n.d."], ', or leave the cells empty, or set missing = {stix = ["n.d."]} in data.toml'),
+    ],
+)
+def test_a_cell_that_holds_a_number_is_not_advised_to_be_missing(cells: list[str], more: str) -> None:
+    own = {"a": pa.table({"stix": (cells * 20)[:40], LABEL: ["yes", "no"] * 20})}
+    (found,) = inspect_tables(pa.table({"stix": np.arange(40.0) % 4}), own, LABEL).findings
+    assert found.fix == f"write only numbers there{more}"
+
+
 def test_times_of_day_are_not_advised_a_form_of_dates() -> None:
     times, numbers = (pa.table({"at": values}) for values in (pa.array([*range(30)], pa.time32("s")), [1.5] * 30))
     (public,) = inspect_tables(times, {}, "").findings

@@ -41,6 +41,8 @@ _MANY: Final = 10
 _BEYOND: Final = re.compile(r"\s*([<>≤≥]|(unter|über|below|above|under|over|bdl|blo[dq]|blq|[lu]lo[dq])\b)", re.I)
 _BARE: Final = re.compile("[A-Za-z0-9_-]+")
 """A key that TOML takes without quotation marks."""
+_MINUS: Final = re.compile(r"\s*[\u2010-\u2015\u2212\ufe63\uff0d]\s*\d")
+"""A number after another minus sign than programs write."""
 _THOUSANDS: Final = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
@@ -169,10 +171,13 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
             # With a decimal comma, 1,819 would be read as 1.819.
             fix = "take the marks between thousands out, or write a point where the comma is the decimal sign"
     elif bad.any():
-        named = [] if redaction.private else words[known & ~beyond][:3].tolist()
-        how = _set_missing(name, named, redaction) if 0 < (bad & ~beyond).sum() <= 3 else ""
+        # A cell that holds a number, such as 2+, is no missing one.
+        empty = bad & ~beyond & ~looks.number
+        named = [] if redaction.private else words[empty & looks.missing].tolist()
+        how = _set_missing(name, named, redaction) if 0 < empty.sum() <= 3 else ""
         fix = "write only numbers there" + ", and for a value beyond a limit the limit itself" * bool(beyond.any())
-        fix += f", or leave the cells empty{how}" if (bad & ~beyond).any() else ""
+        fix += ", with a hyphen as the minus sign" * any(map(_MINUS.match, words))
+        fix += f", or leave the cells empty{how}" if empty.any() else ""
     if not silo and not beyond.any() and (how := redaction.set("categories", f'["{name}"]')):
         fix += f"{how} if it holds codes"
     row, word = cells.first(words[shown].tolist())
