@@ -347,6 +347,40 @@ def test_placeholders_of_dates_are_said_as_dates_and_go_as_advised(
     assert np.isnan(np.concatenate([essen.private.X, essen.test.X])[:, at]).sum() == 20 * len(written)
 
 
+@pytest.mark.parametrize(
+    "codes",
+    [
+        (7777,),
+        (7777, 9999),
+        (5555,),
+        (999.99,),
+        (65535,),
+        (-9,),
+        (-9, -8),
+        (-9, -8, -1),
+        (-888.88,),
+        (-2147483648,),
+        (),
+    ],
+    ids=str,
+)
+def test_a_code_that_all_tables_use_alike_is_said(codes: Sequence[float]) -> None:
+    """The smallest number elsewhere was the same code, so none stood out."""
+    minutes = [10.0 * each for each in range(1, 48)] * 2
+    column, labels = pa.array([*minutes, *codes, *codes]), pa.array(["yes", "no"] * (len(minutes) // 2 + len(codes)))
+    silos = {silo: pa.table({"active": column, LABEL: labels}) for silo in SILOS}
+    found = inspect_tables(pa.table({"active": column}), silos, LABEL).findings
+    advised = ", ".join(f'"{code}"' for code in codes)
+    assert [each.silo for each in found] == (["", *SILOS] if codes else [])
+    assert all(f"set missing = {{active = [{advised}]}} in" in each.fix for each in found)
+
+
+def test_a_negative_number_that_is_the_smallest_of_several_is_no_code() -> None:
+    change = pa.array([float(each) for each in range(-7, 30)] * 2)
+    silos = {silo: pa.table({"change": change, LABEL: ["yes", "no"] * 37}) for silo in SILOS}
+    assert not inspect_tables(pa.table({"change": change}), silos, LABEL).findings
+
+
 @pytest.mark.parametrize("name", ["crp", "CRP, max."])
 def test_a_code_goes_as_advised_from_its_own_column_alone(tmp_path: Path, name: str) -> None:
     """As a list, the advice emptied the zeros of each column of 0 and 1."""

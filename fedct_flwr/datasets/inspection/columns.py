@@ -229,7 +229,7 @@ def lost(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
 def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table; ``dated``: days since 1970."""
     of_numbers = column.of_numbers
-    shown: Any = (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:g}".format
+    shown: Any = (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:.15g}".format
     for silo, cells in column.tables.items():
         if of_numbers:
             if found := _placeholders(cells) if dated else _sentinels(column, silo):
