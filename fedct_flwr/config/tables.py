@@ -12,10 +12,10 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from fedct_flwr.config.settings import ClassName, Name, Names, Settings, kebab
-from fedct_flwr.text.printable import normalized
+from fedct_flwr.text.printable import normalized, quoted
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
@@ -149,6 +149,16 @@ class TableSettings(TableForm):
 
     place: ClassVar[str] = DATA_FILE
     """Where these settings are written, for messages."""
+    _places: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where keys are written, or are to be, that hold for one file alone."""
+        return self._places
+
+    def place_of(self, key: str) -> str:
+        """Where this key is to be written, for messages."""
+        return self._places.get(key, self.place)
 
     @property
     def named(self) -> dict[str, tuple[str, ...]]:
@@ -160,7 +170,7 @@ class TableSettings(TableForm):
     @property
     def empties_labels(self) -> str:
         """Advice where labels are missing, for the end of a sentence: cells of all columns may have been emptied."""
-        advised = f", or write missing = {{NAME = [...]}} in {self.place}, as a list empties labels too"
+        advised = f", or write missing = {{NAME = [...]}} in {self.place_of('missing')}, as a list empties labels too"
         return advised if self.missing_in(EVERY) else ""
 
     @model_validator(mode="after")
@@ -196,8 +206,12 @@ class FolderTables(TableSettings):
 
     def of(self, name: str) -> TableSettings:
         """The settings of the file ``name``. Raises ConfigError where the two parts do not go together."""
-        given = _given(self) | _given(self.form(name) or FileForm())
-        return TableSettings.read(given, f'{self.place} for "{name}"')
+        own = _given(self.form(name) or FileForm())
+        found = TableSettings.read(_given(self) | own, f'{self.place} for "{name}"')
+        # A silo's file may be unlike all others. The public one is read first, and shows how most are.
+        alone = {*own, *(() if name.casefold().startswith("public.") else _BY_FILE)}
+        found._places = dict.fromkeys(alone, f"{self.place} under [files.{quoted(name)}]")
+        return found
 
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -231,6 +245,9 @@ class SiloTables(TableSettings):
         if misplaced := [key for key in ("categories", "text") if getattr(self, key)]:
             raise ValueError(f"the study says what its columns are: leave {misplaced[0]} out")
         return self
+
+
+_BY_FILE: Final = "separator", "decimal", "encoding", "sheet", "dates"
 
 
 def _given(settings: TableForm) -> dict[str, object]:

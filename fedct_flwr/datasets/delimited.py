@@ -297,9 +297,10 @@ def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
 
 def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormError:
     stated = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
-    remedy = f"write encoding = {found!r} in {tables.place}" if found else f"correct encoding in {tables.place}"
+    place = tables.place_of("encoding")
+    remedy = f"write encoding = {found!r} in {place}" if found else f"correct encoding in {place}"
     if not found and stated == "UTF-8":
-        remedy = f"write encoding = 'cp1252' in {tables.place} for a file of Windows ('cp850' of DOS, 'mac_roman' of "
+        remedy = f"write encoding = 'cp1252' in {place} for a file of Windows ('cp850' of DOS, 'mac_roman' of "
         remedy += "an old Mac), or save it as CSV UTF-8"
     return FormError(f"the text of {path} is not in {stated}: {remedy}")
 
@@ -337,7 +338,7 @@ def _checked_separator(lines: list[str], path: Path, tables: TableSettings) -> s
         keys = f"separator = {_written(separator)} or " if here else ""
         raise FormError(
             f"the fields of {path} are separated by {either}{_SEPARATORS[found]}: write {keys}separator = "
-            f"{_written(found)} in {tables.place}"
+            f"{_written(found)} in {tables.place_of('separator')}"
         )
     return separator
 

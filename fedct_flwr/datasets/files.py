@@ -75,7 +75,7 @@ def _notes(where: Path, folder: TableFolder, settings: FolderTables) -> Iterator
     for name, others in unread_sheets(folder, settings).items():
         yield (
             f"only the first sheet of {quoted(name)} is read, and not {listed(others)}: "
-            f"write sheet = '...' in {settings.place} to read another"
+            f"write sheet = '...' in {settings.of(name).place_of('sheet')} to read another"
         )
 
 

@@ -260,7 +260,10 @@ def _inspected(
             event=config.event_column,
             settings=settings,
             accept=config.accept,
-            words=Redaction(settings=public.tables.place),
+            words=Redaction(
+                settings=public.tables.place,
+                files={"": public.tables.places} | {part.name: part.source.tables.places for part in parts},
+            ),
         )
     if config.data == MEMORY:
         _INSPECTED[key] = found

@@ -70,8 +70,16 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
         return FolderInspection(Inspection(findings=(_unreadable(error, ""),)), folder)
     tables, wrong = _read(config, unlabeled, silos, settings)
     number, event = config.outcome != "class", config.event_column
+    words = Redaction(files={silo: source.tables.places for silo, source in {"": public, **silos}.items()})
     found = inspect_tables(
-        table, tables, config.label_column, number=number, event=event, settings=settings, accept=config.accept
+        table,
+        tables,
+        config.label_column,
+        number=number,
+        event=event,
+        settings=settings,
+        accept=config.accept,
+        words=words,
     )
     more = Inspection(found.table)
     if not wrong and not found.refused:

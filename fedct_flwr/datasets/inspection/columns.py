@@ -88,7 +88,7 @@ def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator
         other = redaction.refused("number-as-text", name, silo, what, "write numbers")
         yield _dates(own, name, silo, redaction) or number_as_text(own, name, silo, redaction) or other
     elif public.kind is CellKind.NUMBERS and own.kind in (CellKind.DATES, CellKind.TIMES):
-        fix = _remedy(redaction, '"%Y-%m-%d"') if own.kind is CellKind.DATES else "turn them into numbers"
+        fix = _remedy(redaction, '"%Y-%m-%d"', silo) if own.kind is CellKind.DATES else "turn them into numbers"
         yield redaction.refused("dates-as-text", name, silo, what.format(own.kind), fix)
     elif public.kind is CellKind.TEXT and own.kind is CellKind.TEXT:
         yield from _unknown(public, own, name, silo, redaction)
@@ -144,13 +144,13 @@ def _dates(cells: Cells, name: str, silo: SiloName, redaction: Redaction) -> Fin
         return None
     days = [word for word, is_date in zip(cells.counts, found, strict=True) if is_date]
     (row, word), forms = cells.first(days), likely_forms(days)
-    fix = _remedy(redaction, " or ".join(f'"{form}"' for form in forms or ()))
+    fix = _remedy(redaction, " or ".join(f'"{form}"' for form in forms or ()), silo)
     what = f"holds dates{redaction.example(word, row)}"
     return redaction.refused("dates-as-text", name, silo, what, fix, lifted=not forms)
 
 
-def _remedy(redaction: Redaction, forms: str) -> str:
-    how = redaction.set("dates", forms) if forms else ""
+def _remedy(redaction: Redaction, forms: str, silo: SiloName = "") -> str:
+    how = redaction.set("dates", forms, silo) if forms else ""
     return f"turn them into numbers, such as an age{how}, or {redaction.leave_out}"
 
 
@@ -164,7 +164,7 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
     known = looks.comma | looks.bound | looks.missing
     shown = known if known.any() else bad if bad.any() else looks.plain
     if _cells(cells, looks.comma) > _cells(cells, bad) / 2:
-        shown, how = looks.comma, redaction.set("decimal", '","')
+        shown, how = looks.comma, redaction.set("decimal", '","', silo)
         how *= not any(0 <= word.find(",") < word.find(".") for word in words[looks.comma])
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
         if all(map(_THOUSANDS.fullmatch, words[looks.comma])):
@@ -174,7 +174,7 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
         # A cell that holds a number, such as 2+, is no missing one.
         empty = bad & ~beyond & ~looks.number
         named = [] if redaction.private else words[empty & looks.missing].tolist()
-        how = _set_missing(name, named, redaction) if 0 < empty.sum() <= 3 else ""
+        how = _set_missing(name, named, silo, redaction) if 0 < empty.sum() <= 3 else ""
         fix = "write only numbers there" + ", and for a value beyond a limit the limit itself" * bool(beyond.any())
         fix += ", with a hyphen as the minus sign" * any(map(_MINUS.match, words))
         fix += f", or leave the cells empty{how}" if empty.any() else ""
@@ -259,17 +259,17 @@ def following(
 
 
 def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> Finding:
-    how = "" if redaction.private else _set_missing(name, values, redaction)
+    how = "" if redaction.private else _set_missing(name, values, silo, redaction)
     kind = "a date" if "-" in values[0][1:] else "a number"
     what = f"has {kind if redaction.private else ', '.join(values)} where a value seems to be missing"
     return redaction.finding("missing-as-number", name, silo, what, f"leave the cell empty where nothing is known{how}")
 
 
-def _set_missing(name: str, values: Sequence[str], redaction: Redaction) -> str:
+def _set_missing(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> str:
     """Advice that these cells of a column mean a missing value, and of no other column."""
     key = name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
     listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in values) or "..."
-    return redaction.set("missing", f"{{{key} = [{listed}]}}")
+    return redaction.set("missing", f"{{{key} = [{listed}]}}", silo)
 
 
 def _placeholders(cells: Cells) -> list[float]:
