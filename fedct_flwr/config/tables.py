@@ -5,20 +5,23 @@
 
 import re
 import string
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from fedct_flwr.config.settings import ClassName, Name, Names, Settings, kebab
-from fedct_flwr.text.printable import normalized
+from fedct_flwr.text.printable import normalized, quoted
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
 
+EVERY: Final = "*"
+"""Stands for all columns under ``missing``."""
 _NO_SEPARATORS: Final = frozenset(string.ascii_letters + string.digits + "\"'\r\n+-_.")
 _PROBE: Final = datetime(2003, 2, 28, tzinfo=UTC)
 
@@ -79,10 +82,18 @@ def _form_of_dates(form: str) -> str:
 
 
 def _as_written(value: object) -> object:
-    """Numbers among the entries of a list as text: ``missing = [-9]``."""
-    if isinstance(value, list | tuple):
-        return tuple(str(item) if isinstance(item, int | float) else item for item in value)
-    return value
+    """Numbers among the entries as text: ``missing = [-9]``, also for a column: ``missing = {chol = [0]}``."""
+    if isinstance(value, Mapping):
+        return {name: _listed(codes) for name, codes in value.items()}
+    return _listed(value)
+
+
+def _listed(codes: object) -> object:
+    if isinstance(codes, list | tuple) and all(isinstance(code, str | int | float) for code in codes):
+        return tuple(map(str, codes))
+    if not isinstance(codes, str):
+        raise ValueError('write a list, such as ["-9"], or one for each column, such as {chol = ["0"]}')
+    return codes
 
 
 class TableForm(Settings):
@@ -98,10 +109,23 @@ class TableForm(Settings):
     """Name of an Excel file's sheet; empty: the first one."""
     dates: Annotated[str, AfterValidator(_form_of_dates)] = ""
     """Form of dates, as in strptime ('%d.%m.%Y'): such columns become numbers, days since 1970; empty: refused."""
-    missing: Annotated[Names, BeforeValidator(_as_written)] = ()
-    """Cells that mean a missing value, besides empty ones and, in CSV and Excel files, words such as NA and null."""
+    missing: Annotated[Names | dict[str, Names], BeforeValidator(_as_written)] = ()
+    """Cells that mean a missing value, besides empty ones and, in CSV and Excel files, words such as NA and null.
+    A list holds for all columns, the label too. {chol = ["0"], "*" = ["-9"]} adds 0 in the column chol alone."""
     leave_out: Names = ()
     """Columns that are not used."""
+
+    def missing_in(self, column: str) -> tuple[str, ...]:
+        """The cells of a column that mean a missing value."""
+        if isinstance(self.missing, tuple):
+            return self.missing
+        return tuple(code for name in (EVERY, column) for code in self.missing.get(name, ()))
+
+    @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """The columns that each key names."""
+        coded = () if isinstance(self.missing, tuple) else tuple(name for name in self.missing if name != EVERY)
+        return {key: names for key, names in {"leave-out": self.leave_out, "missing": coded}.items() if names}
 
 
 class FileForm(TableForm):
@@ -125,13 +149,29 @@ class TableSettings(TableForm):
 
     place: ClassVar[str] = DATA_FILE
     """Where these settings are written, for messages."""
+    _places: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where keys are written, or are to be, that hold for one file alone."""
+        return self._places
+
+    def place_of(self, key: str) -> str:
+        """Where this key is to be written, for messages."""
+        return self._places.get(key, self.place)
 
     @property
     def named(self) -> dict[str, tuple[str, ...]]:
         """The columns that each key names."""
         group = (self.group,) if self.group else ()
-        found = {"leave-out": self.leave_out, "categories": self.categories, "text": self.text, "group": group}
-        return {key: names for key, names in found.items() if names}
+        found = {"categories": self.categories, "text": self.text, "group": group}
+        return super().named | {key: names for key, names in found.items() if names}
+
+    @property
+    def empties_labels(self) -> str:
+        """Advice where labels are missing, for the end of a sentence: cells of all columns may have been emptied."""
+        advised = f", or write missing = {{NAME = [...]}} in {self.place_of('missing')}, as a list empties labels too"
+        return advised if self.missing_in(EVERY) else ""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -139,7 +179,7 @@ class TableSettings(TableForm):
             raise ValueError("decimal and separator are both a comma: set one of them to another character")
         claimed: dict[str, str] = {}
         for key, names in self.named.items():
-            for name in names:
+            for name in names if key != "missing" else ():
                 if claimed.setdefault(name, key) != key:
                     raise ValueError(f"{claimed[name]} and {key} both name {name!r}: keep one of them")
         return self
@@ -166,8 +206,12 @@ class FolderTables(TableSettings):
 
     def of(self, name: str) -> TableSettings:
         """The settings of the file ``name``. Raises ConfigError where the two parts do not go together."""
-        given = _given(self) | _given(self.form(name) or FileForm())
-        return TableSettings.read(given, f'{self.place} for "{name}"')
+        own = _given(self.form(name) or FileForm())
+        found = TableSettings.read(_given(self) | own, f'{self.place} for "{name}"')
+        # A silo's file may be unlike all others. The public one is read first, and shows how most are.
+        alone = {*own, *(() if name.casefold().startswith("public.") else _BY_FILE)}
+        found._places = dict.fromkeys(alone, f"{self.place} under [files.{quoted(name)}]")
+        return found
 
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -201,6 +245,9 @@ class SiloTables(TableSettings):
         if misplaced := [key for key in ("categories", "text") if getattr(self, key)]:
             raise ValueError(f"the study says what its columns are: leave {misplaced[0]} out")
         return self
+
+
+_BY_FILE: Final = "separator", "decimal", "encoding", "sheet", "dates"
 
 
 def _given(settings: TableForm) -> dict[str, object]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.config.tables import EVERY, TableSettings
 from fedct_flwr.datasets.tables import EMPTY
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError
@@ -209,28 +209,40 @@ def parse(
     threads: bool = True,
     skip: bool = False,
 ) -> pa.Table:
-    """The table in a stream of CSV. Raises whatever pyarrow does."""
-    convert = pyarrow.csv.ConvertOptions(
-        strings_can_be_null=not to_the_letter,
-        null_values=[*EMPTY, *tables.missing],
-        decimal_point=tables.decimal,
-        column_types=dict.fromkeys(text, pa.string()),
-    )
-    return pyarrow.csv.read_csv(
-        file,
-        read_options=pyarrow.csv.ReadOptions(
-            encoding=tables.encoding,
-            use_threads=threads,
-            block_size=min(max(_MIN_BLOCK, _ROWS_IN_BLOCK * look.longest), _MAX_BLOCK),
-        ),
-        # Free text has lines of its own.
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter=look.separator,
-            newlines_in_values=True,
-            invalid_row_handler=(lambda row: "skip") if skip else None,
-        ),
-        convert_options=convert,
-    )
+    """The table in a stream of CSV, from which it can be read again. Raises whatever pyarrow does."""
+    begin, types = file.tell(), dict.fromkeys(text, pa.string())
+
+    def read(missing: Collection[str], only: Collection[str] = ()) -> pa.Table:
+        file.seek(begin)
+        return pyarrow.csv.read_csv(
+            file,
+            read_options=pyarrow.csv.ReadOptions(
+                encoding=tables.encoding,
+                use_threads=threads,
+                block_size=min(max(_MIN_BLOCK, _ROWS_IN_BLOCK * look.longest), _MAX_BLOCK),
+            ),
+            # Free text has lines of its own.
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=look.separator,
+                newlines_in_values=True,
+                invalid_row_handler=(lambda row: "skip") if skip else None,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                strings_can_be_null=not to_the_letter,
+                null_values=[*EMPTY, *missing],
+                decimal_point=tables.decimal,
+                column_types=types,
+                include_columns=[*only],
+            ),
+        )
+
+    table = read(tables.missing_in(EVERY))
+    # A word makes text of a column of numbers, and pyarrow takes the same words for all columns.
+    for name in tables.named.get("missing", ()):
+        if name not in types and table.column_names.count(name) == 1 and pa.types.is_string(table[name].type):
+            again = read(tables.missing_in(name), [name])
+            table = table.set_column(table.column_names.index(name), name, again[name])
+    return table
 
 
 def safe_reason(error: Exception) -> str:
@@ -285,9 +297,10 @@ def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
 
 def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormError:
     stated = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
-    remedy = f"write encoding = {found!r} in {tables.place}" if found else f"correct encoding in {tables.place}"
+    place = tables.place_of("encoding")
+    remedy = f"write encoding = {found!r} in {place}" if found else f"correct encoding in {place}"
     if not found and stated == "UTF-8":
-        remedy = f"write encoding = 'cp1252' in {tables.place} for a file of Windows ('cp850' of DOS, 'mac_roman' of "
+        remedy = f"write encoding = 'cp1252' in {place} for a file of Windows ('cp850' of DOS, 'mac_roman' of "
         remedy += "an old Mac), or save it as CSV UTF-8"
     return FormError(f"the text of {path} is not in {stated}: {remedy}")
 
@@ -325,7 +338,7 @@ def _checked_separator(lines: list[str], path: Path, tables: TableSettings) -> s
         keys = f"separator = {_written(separator)} or " if here else ""
         raise FormError(
             f"the fields of {path} are separated by {either}{_SEPARATORS[found]}: write {keys}separator = "
-            f"{_written(found)} in {tables.place}"
+            f"{_written(found)} in {tables.place_of('separator')}"
         )
     return separator
 

@@ -60,13 +60,12 @@ def source(path: Path, settings: FolderTables) -> Source:
 
 def _check_named(folder: TableFolder, settings: FolderTables) -> None:
     """Raise ConfigError if a setting names a column that no file has, or one file's a column that this file lacks."""
-    if not settings.named and not any(form.leave_out for form in settings.files.values()):
+    if not settings.named and not any(form.named for form in settings.files.values()):
         return
     headers = {path: column_names(path, settings.of(path.name)) for path in folder.tables}
     for path, header in headers.items():
-        form = settings.form(path.name)
-        if form and form.leave_out:
-            check_named({"leave-out": form.leave_out}, header, settings, f"{path.name} does not have")
+        if form := settings.form(path.name):
+            check_named(form.named, header, settings, f"{path.name} does not have")
     check_named(settings.named, [name for header in headers.values() for name in header], settings, "no file here has")
 
 
@@ -76,7 +75,7 @@ def _notes(where: Path, folder: TableFolder, settings: FolderTables) -> Iterator
     for name, others in unread_sheets(folder, settings).items():
         yield (
             f"only the first sheet of {quoted(name)} is read, and not {listed(others)}: "
-            f"write sheet = '...' in {settings.place} to read another"
+            f"write sheet = '...' in {settings.of(name).place_of('sheet')} to read another"
         )
 
 

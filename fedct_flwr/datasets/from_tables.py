@@ -102,6 +102,10 @@ class _Labeled:
     def name(self) -> str:
         return f"{self.silo}{TESTED}" if self.tested else self.silo
 
+    @property
+    def further(self) -> str:
+        return self.source.tables.empties_labels
+
 
 def federation(
     name: str,
@@ -160,7 +164,8 @@ def federation(
             of_public.append(column_of_groups(table, group, public.where))
     groups, public_groups = _groups(parts, group, of_public)
     if event:
-        parts = [replace(part, table=with_signed_times(part.table, label, event, part.source.where)) for part in parts]
+        signed = (with_signed_times(part.table, label, event, part.source.where, part.further) for part in parts)
+        parts = [replace(part, table=table) for part, table in zip(parts, signed, strict=True)]
         for part in parts:
             if not part.tested:
                 survival.check_can_rank(survival.times_of(np.asarray(part.table.column(label))), part.source.where)
@@ -256,7 +261,10 @@ def _inspected(
             event=config.event_column,
             settings=settings,
             accept=config.accept,
-            words=Redaction(settings=public.tables.place),
+            words=Redaction(
+                settings=public.tables.place,
+                files={"": public.tables.places} | {part.name: part.source.tables.places for part in parts},
+            ),
         )
     if config.data == MEMORY:
         _INSPECTED[key] = found
@@ -272,7 +280,7 @@ def _labels(
     """The schema, and the outcomes of each table ``(n,)``."""
     label = config.label_column
     if config.outcome != "class":
-        values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]
+        values: list[Answers] = [numbers(part.table, label, part.source.where, part.further) for part in parts]
         if len(np.unique(np.concatenate(values))) < 2:
             raise DataError(f"all records in {where} have one {label!r}: check that the column is the right one")
         if not config.event_column:
@@ -285,7 +293,7 @@ def _labels(
                 f"{np.abs(every).max():g}): lower it, or check its unit"
             )
         return Schema(survival.GRADE_NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
-    named = [class_names(part.table.column(label), label, part.source.where) for part in parts]
+    named = [class_names(part.table.column(label), label, part.source.where, part.further) for part in parts]
     classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
     if len(classes) == 1:
         raise DataError(f"all records in {where} are of class {classes[0]!r}: at least two classes are needed")

@@ -191,20 +191,21 @@ def _labeled(
 ) -> tuple[Examples, Groups | None]:
     """The records of a table as examples, and their groups. Raises DataError."""
     columns, group = study.schema.columns, data.tables.group if data else ""
+    further = (data.tables if data else study.config.tables).empties_labels
     own = [label, group] if group else [label]
     for event in events_of(study.schema):
-        table = with_signed_times(table, label, event, path)
+        table = with_signed_times(table, label, event, path, further)
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
     if study.schema.follow_up or study.schema.grid:
-        y, grid = numbers(table, label, path), study.schema.grid
+        y, grid = numbers(table, label, path, further), study.schema.grid
         if grid and (outside := int(((y < grid.low) | (y > grid.high)).sum())):
             raise DataError(
                 f"{path} has {count(outside, 'record')} whose {label!r} lies outside of the study's range, "
                 f"{grid.low:g} to {grid.high:g}: check the unit, correct them, or ask the coordinator for another range"
             )
         return Examples(X, y), groups
-    names = class_names(table.column(label), label, path)
+    names = class_names(table.column(label), label, path, further)
     return Examples(X, map_labels(names, data.mapping if data else None, study.schema.classes, path)), groups
 
 
@@ -296,7 +297,7 @@ def _plain(values: pa.ChunkedArray, name: str, form: "TableSettings", number: bo
             values = pc.replace_substring(pc.utf8_trim_whitespace(values.cast(pa.string())), form.decimal, ".")
             for word, digit in (("(?i)^true$", "1"), ("(?i)^false$", "0")):
                 values = pc.replace_substring_regex(values, word, digit)
-            return without_codes(values.cast(pa.float64()), form.missing)
+            return without_codes(values.cast(pa.float64()), form.missing_in(name))
         return values.cast(pa.float64() if number else pa.string())
     except pa.ArrowException:
         kind = "number" if number else "number and no text"

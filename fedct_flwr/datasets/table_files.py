@@ -134,12 +134,13 @@ def _as_settings_say(
 ) -> tuple[pa.ChunkedArray, bool]:
     """One column as the settings want it, and whether it held dates."""
     values, where = without_blanks(values), f"column {quoted(name)} of {path}"
-    if tables.missing:
-        values = without_codes(values, tables.missing)
+    missing = tables.missing_in(name)
+    if missing:
+        values = without_codes(values, missing)
     if name in tables.categories and (is_number(values.type) or is_text(values.type)):
         return _codes(values, where), False
     if tables.dates and name not in text:
-        found = days(values, tables.dates, where, tables.missing)
+        found = days(values, tables.dates, where, missing)
         return (values, False) if found is None else (found, True)
     return values, False
 

@@ -140,8 +140,11 @@ def _alike(missing: Sequence[str], extra: Sequence[str]) -> str:
     return f" (rename {quoted(pair[1])} to {quoted(pair[0])})" if pair else ""
 
 
-def numbers(table: pa.Table, name: str, path: object) -> Values:
-    """The column that is to be predicted as float64 ``(rows,)``, finite. Raises DataError, which quotes no record."""
+def numbers(table: pa.Table, name: str, path: object, further: str = "") -> Values:
+    """The column that is to be predicted as float64 ``(rows,)``, finite. Raises DataError, which quotes no record.
+
+    ``further`` advice is for the error of missing numbers.
+    """
     values = table.column(name)
     if not is_number(values.type):
         raise DataError(
@@ -151,13 +154,13 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
     _fill(found, values, Column(name), path)
     if missing := int((~np.isfinite(found)).sum()):
         raise DataError(
-            f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out"
+            f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out{further}"
         )
     return found
 
 
-def with_signed_times(table: pa.Table, time: str, event: str, path: object) -> pa.Table:
-    """The table with signed times (``survival.Times``) instead of times and events. Raises DataError."""
+def with_signed_times(table: pa.Table, time: str, event: str, path: object, further: str = "") -> pa.Table:
+    """The table with signed times (``survival.Times``) instead of times and events. Raises DataError as ``numbers``."""
     if event not in table.column_names:
         raise no_column(path, event, table.column_names, "event column")
     if time in dated(table):
@@ -167,7 +170,7 @@ def with_signed_times(table: pa.Table, time: str, event: str, path: object) -> p
         raise DataError(f"{quoted(event)} of {path} holds {quoted(str(held))}: {survival.EVENTS}")
     if pa.types.is_boolean(held):
         table = table.set_column(place, event, table.column(event).cast(pa.int8()))
-    columns = [numbers(table, name, path).astype(np.float64) for name in (time, event)]
+    columns = [numbers(table, name, path, further).astype(np.float64) for name in (time, event)]
     signed = survival.follow_up(columns[0], columns[1], (time, event), path).signed
     return table.set_column(table.column_names.index(time), time, pa.array(signed)).drop_columns([event])
 
@@ -209,7 +212,7 @@ def _fits(values: pa.ChunkedArray, column: Column) -> bool:
 _WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")
 
 
-def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
+def class_names(labels: pa.ChunkedArray, label: str, path: object, further: str = "") -> list[str]:
     """The class of each record; numbers and truth values are named alike however a file writes them.
 
     Raises DataError, which quotes no record, for missing labels, a column of another kind, or numbers that are no
@@ -232,7 +235,9 @@ def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
     places = pc.index_in(labels, value_set=spellings)
     found = [name for piece in places.chunks for name in names[piece.to_numpy()].tolist()]
     if missing := found.count(None):
-        raise DataError(f"{path} has {count(missing, 'record')} without a label: fill them in or take them out")
+        raise DataError(
+            f"{path} has {count(missing, 'record')} without a label: fill them in or take them out{further}"
+        )
     return found
 
 

@@ -42,6 +42,11 @@ def test_numbers_may_mean_a_missing_value(tmp_path: Path) -> None:
     assert told(tmp_path, 'missing = [-9, 99.5, "unknown"]').missing == ("-9", "99.5", "unknown")
 
 
+def test_a_code_may_mean_a_missing_value_in_one_column_alone(tmp_path: Path) -> None:
+    found = told(tmp_path, 'categories = ["chol"]\nmissing = {chol = [0], "*" = ["-9"]}').of("essen.csv")
+    assert (found.missing_in("chol"), found.missing_in("sex")) == (("-9", "0"), ("-9",))
+
+
 def test_dates_may_have_a_time_zone(tmp_path: Path) -> None:
     form = "%Y-%m-%dT%H:%M:%S%z"
     assert told(tmp_path, f"dates = '{form}'").dates == form
@@ -63,6 +68,9 @@ def test_dates_may_have_a_time_zone(tmp_path: Path) -> None:
         ("[files.'essen.csv']\nsilo = 'a b'", "files.essen.csv.silo"),
         ("decimal = ','\n[files.'essen.csv']\nseparator = ','", "both a comma"),
         ("[files]\n'essen.csv' = 3", "files.essen.csv"),
+        ("missing = -9", 'write a list, such as ["-9"]'),
+        ("missing = {chol = 0}", 'one for each column, such as {chol = ["0"]}'),
+        ("missing = [['0']]", "write a list"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_key(tmp_path: Path, text: str, said: str) -> None:

@@ -127,6 +127,12 @@ def test_cells_that_mean_a_missing_value(path: Path) -> None:
     assert found == {"a": [None, None, 3.0], "b": [None, 2.5, None], "c": ["x", None, None]}
 
 
+@pytest.mark.parametrize("missing", [{"a": ["9", "?"], "b": ["x"], "away": ["9"]}, {"*": ["?"], "a": [9], "b": ["x"]}])
+def test_cells_of_one_column_mean_a_missing_value(path: Path, missing: dict[str, list[Any]]) -> None:
+    found = read(path, "a,b,c\n9,x,9\n?,y,x\n3,9,y\n", missing=missing)
+    assert found == {"a": [None, None, 3], "b": [None, "y", "9"], "c": ["9", "x", "y"]}
+
+
 WHERE = "column 'seen' of north.csv"
 
 

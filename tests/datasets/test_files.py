@@ -190,6 +190,31 @@ def test_columns_left_out_codes_and_dates(folder: Folder) -> None:
     assert records(found, "south") == {(1, 5, 0)}
 
 
+def test_advice_on_one_file_of_several_names_it_and_can_be_followed(folder: Folder) -> None:
+    """Written for all files, it refused those of the opposite form."""
+    rows = [(f"{row}.5", f"1970-01-{row + 1:02}", "no" if row % 2 else "yes") for row in range(25)]
+    usual = "crp,seen,ill\n" + "".join(f"{crp},{seen},{ill}\n" for crp, seen, ill in rows)
+    other = "crp;seen;ill;köln\n" + "".join(f"{row},5;{row + 1:02}.01.1970;{rows[row][2]};\n" for row in range(25))
+    path = folder(public=usual, north=other.encode("cp1252"), south=usual)
+    given = 'dates = "%Y-%m-%d"\n[files.\'north.csv\']\nleave-out = ["köln"]\n'
+    for advised in ("separator = ';'", "encoding = 'cp1252'", 'decimal = ","', 'dates = "%d.%m.%Y"'):
+        told(path, given)
+        assert f"{advised} in data.toml under [files.'north.csv']" in sentence(DataError, load, path)
+        given += f"{advised}\n"
+    told(path, given)
+    assert records(load(path), "north") == records(load(path), "south")
+
+
+def test_labels_that_a_list_empties_are_refused_with_the_cause(folder: Folder) -> None:
+    path = folder(north="age,ward,ill\n70,east,1\n0,west,0\n", south="ill,ward,age\n0,west,28\n1,east,81\n")
+    told(path, 'missing = ["0"]')
+    assert "or write missing = {NAME = [...]} in data.toml" in sentence(DataError, load, path)
+    told(path, 'missing = {age = ["0"]}')
+    north = load(path).silos[0]
+    cells = np.concatenate([north.private.X, north.test.X])[:, 0]
+    np.testing.assert_array_equal(np.sort(cells), [70, np.nan])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -197,6 +222,8 @@ def test_columns_left_out_codes_and_dates(folder: Folder) -> None:
         'categories = ["wards"]',
         'group = "patient"',
         '[files."north.csv"]\nleave-out = ["sex"]',
+        'missing = {agee = ["0"]}',
+        '[files."north.csv"]\nmissing = {sex = ["0"]}',
         '[files."nord.csv"]\ndecimal = ","',
         "decimel = 3",
     ],

@@ -1,5 +1,6 @@
 """A study's folder and a silo's records: what is agreed upon makes the digest, and no message quotes a record."""
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -343,9 +344,10 @@ def test_a_protected_silo_reads_the_dates_that_a_whole_file_has(time: str, form:
 def test_codes_of_missing_values_are_missing_to_a_protected_silo(tmp_path: Path, code: str, decimal: str) -> None:
     study, path = study_of(tmp_path), tmp_path / "own.csv"
     path.write_text(f"age;ward;ill\n28{decimal}5;west;no\n{code};east;yes\n33;east;no\n")
-    tables = {"missing": ["-99", "999.9"], "separator": ";", "decimal": decimal}
-    data = DataSettings.read({"file": str(path), "label": "ill", "tables": tables}, "silo.toml")
-    for read in (read_grouped, read_each):
+    codes, form = ["-99", "999.9"], {"separator": ";", "decimal": decimal}
+    for read, missing in itertools.product((read_grouped, read_each), (codes, {"age": codes})):
+        tables = {"missing": missing, **form}
+        data = DataSettings.read({"file": str(path), "label": "ill", "tables": tables}, "silo.toml")
         np.testing.assert_array_equal(read(data, study)[0].X[:, 0], [28.5, np.nan, 33])
 
 

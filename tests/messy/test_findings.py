@@ -97,9 +97,18 @@ def test_each_spelling_of_a_class_is_said_with_its_silos() -> None:
     assert said.endswith("('YES', 'yes'), one at 'a', the other at 'b', 'c'")
 
 
-@pytest.mark.parametrize(("cells", "helps"), [(["7,4", "8,1"], True), (["18,000.0", "9,500.5"], False)])
+@pytest.mark.parametrize(
+    ("cells", "helps"),
+    [
+        (["7,4", "8,1"], True),
+        (["18,000.0", "9,500.5"], False),
+        (["1,819", "12,345,678", "532"], False),
+        (["1,819", "0,532"], True),
+        (["1,819", "532,5"], True),
+    ],
+)
 def test_a_decimal_comma_is_not_advised_where_commas_mark_thousands(cells: list[str], helps: bool) -> None:
-    own = {"a": pa.table({"platelets": cells * 20, LABEL: ["yes", "no"] * 20})}
+    own = {"a": pa.table({"platelets": (cells * 20)[:40], LABEL: ["yes", "no"] * 20})}
     found = inspect_tables(pa.table({"platelets": np.arange(40.0) % 7}), own, LABEL).findings
     assert ['decimal = ","' in each.fix for each in found if each.code == "number-as-text"] == [helps]
 
@@ -297,6 +306,20 @@ def test_a_value_beyond_a_limit_is_no_missing_one(tmp_path: Path, where: str, ce
     assert not any(f'"{cell}"' in found.fix for cell in cells if cell != "pending")
 
 
+@pytest.mark.parametrize(
+    ("cells", "more"),
+    [
+        (["\u22121", "2"], ", with a hyphen as the minus sign"),
+        (["1+", "2+", "0"], ""),
+        (["1+", "n.d."], ', or leave the cells empty, or set missing = {stix = ["n.d."]} in data.toml'),
+    ],
+)
+def test_a_cell_that_holds_a_number_is_not_advised_to_be_missing(cells: list[str], more: str) -> None:
+    own = {"a": pa.table({"stix": (cells * 20)[:40], LABEL: ["yes", "no"] * 20})}
+    (found,) = inspect_tables(pa.table({"stix": np.arange(40.0) % 4}), own, LABEL).findings
+    assert found.fix == f"write only numbers there{more}"
+
+
 def test_times_of_day_are_not_advised_a_form_of_dates() -> None:
     times, numbers = (pa.table({"at": values}) for values in (pa.array([*range(30)], pa.time32("s")), [1.5] * 30))
     (public,) = inspect_tables(times, {}, "").findings
@@ -333,13 +356,64 @@ def test_placeholders_of_dates_are_said_as_dates_and_go_as_advised(
     (found,) = findings(folder)
     assert (found.code, found.column, found.silo) == ("missing-as-number", "day", "essen")
     assert " has " + ", ".join(written) + " where" in found.message
-    (advised,) = re.findall(r"missing = \[.*\]", found.fix)
+    (advised,) = re.findall(r"missing = {day = \[.*\]}", found.fix)
     toml.write_text(f'dates = "%Y-%m-%d"\n{advised}\n', "utf-8")
     assert not findings(folder)
     dataset = load(folder)
     at = [column.name for column in dataset.schema.columns].index("day")
     essen = dataset.silos[SILOS.index("essen")]
     assert np.isnan(np.concatenate([essen.private.X, essen.test.X])[:, at]).sum() == 20 * len(written)
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        (7777,),
+        (7777, 9999),
+        (5555,),
+        (999.99,),
+        (65535,),
+        (-9,),
+        (-9, -8),
+        (-9, -8, -1),
+        (-888.88,),
+        (-2147483648,),
+        (),
+    ],
+    ids=str,
+)
+def test_a_code_that_all_tables_use_alike_is_said(codes: Sequence[float]) -> None:
+    """The smallest number elsewhere was the same code, so none stood out."""
+    minutes = [10.0 * each for each in range(1, 48)] * 2
+    column, labels = pa.array([*minutes, *codes, *codes]), pa.array(["yes", "no"] * (len(minutes) // 2 + len(codes)))
+    silos = {silo: pa.table({"active": column, LABEL: labels}) for silo in SILOS}
+    found = inspect_tables(pa.table({"active": column}), silos, LABEL).findings
+    advised = ", ".join(f'"{code}"' for code in codes)
+    assert [each.silo for each in found] == (["", *SILOS] if codes else [])
+    assert all(f"set missing = {{active = [{advised}]}} in" in each.fix for each in found)
+
+
+def test_a_negative_number_that_is_the_smallest_of_several_is_no_code() -> None:
+    change = pa.array([float(each) for each in range(-7, 30)] * 2)
+    silos = {silo: pa.table({"change": change, LABEL: ["yes", "no"] * 37}) for silo in SILOS}
+    assert not inspect_tables(pa.table({"change": change}), silos, LABEL).findings
+
+
+@pytest.mark.parametrize("name", ["crp", "CRP, max."])
+def test_a_code_goes_as_advised_from_its_own_column_alone(tmp_path: Path, name: str) -> None:
+    """As a list, the advice emptied the zeros of each column of 0 and 1."""
+    spoiled = patients().add("smokes", lambda silo, row: str(row % 2)).some("essen", "glucose", range(40), "0")
+    for table in spoiled.tables.values():
+        table[name] = table.pop("glucose")
+    folder = spoiled.write(tmp_path / "wards")
+    (found,) = findings(folder)
+    (advised,) = re.findall(r"missing = {.*\]}", found.fix)
+    (folder / "data.toml").write_text(advised, "utf-8")
+    assert not findings(folder)
+    dataset = load(folder)
+    essen, names = dataset.silos[SILOS.index("essen")], [column.name for column in dataset.schema.columns]
+    emptied = np.isnan(np.concatenate([essen.private.X, essen.test.X])).sum(axis=0)
+    assert dict(zip(names, emptied.tolist(), strict=True)) == {each: 40 * (each == name) for each in names}
 
 
 # --- tables with nothing wrong in them

@@ -1,7 +1,7 @@
 """One inspection of tables: Table 1 by site, and findings: a stable name, where it is, what is wrong, what to do."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -112,8 +112,8 @@ class Redaction:
     """Redaction of findings: cells are quoted in a simulation, without values and small counts at a real silo.
 
     ``private``: at a real silo, whose findings may be e-mailed. ``settings``: where ``TableSettings`` are written, as
-    sentences name it; empty where tables are in memory. ``place``: where a column is that is at no silo. ``others``:
-    what a table is compared with.
+    sentences name it; empty where tables are in memory. ``files``: where keys of each silo's table are written instead.
+    ``place``: where a column is that is at no silo. ``others``: what a table is compared with.
 
     Formal guarantee: with ``private``, what the methods return holds no value of a cell, and no count but zero and
     those of ``rounded``. Percentages are whole, and stand only for counts that may be said.
@@ -123,6 +123,7 @@ class Redaction:
     settings: str = "data.toml"
     place: str = "of the public set"
     others: str = "all other tables"
+    files: Mapping[SiloName, Mapping[str, str]] = field(default_factory=dict)
 
     def number(self, amount: int, noun: str) -> str:
         """An amount of something, such as "fewer than 5 records"."""
@@ -151,9 +152,10 @@ class Redaction:
         shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW and few]
         return f" ({listed(shown, _MOST)})" if shown else ""
 
-    def set(self, key: str, value: str) -> str:
-        """Advice to write a setting, for the end of a sentence; empty where tables are in memory."""
-        return f", or set {key} = {value} in {self.settings}" if self.settings else ""
+    def set(self, key: str, value: str, silo: SiloName = "") -> str:
+        """Advice to write a setting of a table, for the end of a sentence; empty where tables are in memory."""
+        place = self.files.get(silo, {}).get(key, self.settings)
+        return f", or set {key} = {value} in {place}" if place else ""
 
     def read_as_text(self, column: str) -> str:
         """Advice to let a learner of texts read a column."""

@@ -36,6 +36,8 @@ _MISSING: Final = (
 MISSING_CODES: Final = (
     *(7, 8, 9, 66, 77, 88, 97, 98, 99, 99.9, 99.99, 555, 666, 777, 888, 996, 997, 998, 999, 999.9, 8888, 9996, 9997),
     *(9998, 9999, 99997, 99998, 99999, 999999, 9999999, 99999999, 999999999),
+    *(88.88, 888.88, 999.99, 5555, 6666, 7777, 8888.88, 9999.99, 77777, 88888),
+    *(32767, 32768, 65535, 2147483647, 2147483648),
 )
 """Numbers that stand for a missing value, positive or negative; in a column of features 0 and -1 do, too."""
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
@@ -238,13 +240,13 @@ class Inspected:
         found = {name: cells.ordered for name, cells in self.trained.tables.items() if cells.valid}
         ends = np.array([[each[0], each[len(each) // 2], each[-1], len(each)] for each in found.values()])
         ends = ends.reshape(-1, 4)
-        records = ends[:, 3]
+        records, least = ends[:, 3], np.array([_least(self.tables[name].tally[0]) for name in found])
         others = [
             records.sum() - np.append(records, 0),
             _least_of_others(ends[:, 0]),
             _least_of_others(ends[:, 1]),
             -_least_of_others(-ends[:, 2]),
-            _least_of_others(np.where(records >= FEWEST, ends[:, 0], np.inf)),
+            _least_of_others(np.where(records >= FEWEST, least, np.inf)),
         ]
         return dict(zip([*found, _NOT_TRAINED], map(Ends._make, np.stack(others, axis=1).tolist()), strict=True))
 
@@ -262,11 +264,18 @@ class Ends(NamedTuple):
     """The smallest median of a table."""
     largest: float
     smallest_of_many: float
-    """The smallest number of the tables with at least ``FEWEST`` of them."""
+    """The smallest number of the tables with at least ``FEWEST`` of them, without negative codes."""
 
 
 _NOT_TRAINED: Final = "\0"
 """Name for a table without training records."""
+
+
+def _least(values: Floats) -> float:
+    """The smallest of sorted numbers that is no negative code, nor a -1 next to one."""
+    if -values[0] not in MISSING_CODES:
+        return float(values[0])
+    return next((float(value) for value in values if value != -1 and -value not in MISSING_CODES), np.inf)
 
 
 def _least_of_others(values: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """Findings on a column: text for numbers, row numbers, unknown values, missing or far numbers."""
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -38,6 +39,11 @@ _MANY: Final = 10
 """Different numbers; fewer may well be names of categories."""
 # A value below the limit of detection, or above a scale.
 _BEYOND: Final = re.compile(r"\s*([<>≤≥]|(unter|über|below|above|under|over|bdl|blo[dq]|blq|[lu]lo[dq])\b)", re.I)
+_BARE: Final = re.compile("[A-Za-z0-9_-]+")
+"""A key that TOML takes without quotation marks."""
+_MINUS: Final = re.compile(r"\s*[\u2010-\u2015\u2212\ufe63\uff0d]\s*\d")
+"""A number after another minus sign than programs write."""
+_THOUSANDS: Final = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
 # Names that pandas, R and spreadsheets give to a column of row numbers.
 _UNNAMED: Final = re.compile(r"\s*|unnamed: ?\d+|index|(__index_)?level_\d+(__)?|\.\.\.\d+|row[._]?names?", re.I)
 
@@ -82,7 +88,7 @@ def of_silo(column: Inspected, silo: SiloName, redaction: Redaction) -> Iterator
         other = redaction.refused("number-as-text", name, silo, what, "write numbers")
         yield _dates(own, name, silo, redaction) or number_as_text(own, name, silo, redaction) or other
     elif public.kind is CellKind.NUMBERS and own.kind in (CellKind.DATES, CellKind.TIMES):
-        fix = _remedy(redaction, '"%Y-%m-%d"') if own.kind is CellKind.DATES else "turn them into numbers"
+        fix = _remedy(redaction, '"%Y-%m-%d"', silo) if own.kind is CellKind.DATES else "turn them into numbers"
         yield redaction.refused("dates-as-text", name, silo, what.format(own.kind), fix)
     elif public.kind is CellKind.TEXT and own.kind is CellKind.TEXT:
         yield from _unknown(public, own, name, silo, redaction)
@@ -138,13 +144,13 @@ def _dates(cells: Cells, name: str, silo: SiloName, redaction: Redaction) -> Fin
         return None
     days = [word for word, is_date in zip(cells.counts, found, strict=True) if is_date]
     (row, word), forms = cells.first(days), likely_forms(days)
-    fix = _remedy(redaction, " or ".join(f'"{form}"' for form in forms or ()))
+    fix = _remedy(redaction, " or ".join(f'"{form}"' for form in forms or ()), silo)
     what = f"holds dates{redaction.example(word, row)}"
     return redaction.refused("dates-as-text", name, silo, what, fix, lifted=not forms)
 
 
-def _remedy(redaction: Redaction, forms: str) -> str:
-    how = redaction.set("dates", forms) if forms else ""
+def _remedy(redaction: Redaction, forms: str, silo: SiloName = "") -> str:
+    how = redaction.set("dates", forms, silo) if forms else ""
     return f"turn them into numbers, such as an age{how}, or {redaction.leave_out}"
 
 
@@ -158,14 +164,20 @@ def number_as_text(cells: Cells, name: str, silo: SiloName, redaction: Redaction
     known = looks.comma | looks.bound | looks.missing
     shown = known if known.any() else bad if bad.any() else looks.plain
     if _cells(cells, looks.comma) > _cells(cells, bad) / 2:
-        shown, how = looks.comma, redaction.set("decimal", '","')
+        shown, how = looks.comma, redaction.set("decimal", '","', silo)
         how *= not any(0 <= word.find(",") < word.find(".") for word in words[looks.comma])
         fix = f"write a point as the decimal sign, and no marks between thousands{how}"
+        if all(map(_THOUSANDS.fullmatch, words[looks.comma])):
+            # With a decimal comma, 1,819 would be read as 1.819.
+            fix = "take the marks between thousands out, or write a point where the comma is the decimal sign"
     elif bad.any():
-        named = "" if redaction.private else ", ".join(f'"{word}"' for word in words[known & ~beyond][:3])
-        how = redaction.set("missing", f"[{named or '...'}]") if 0 < (bad & ~beyond).sum() <= 3 else ""
+        # A cell that holds a number, such as 2+, is no missing one.
+        empty = bad & ~beyond & ~looks.number
+        named = [] if redaction.private else words[empty & looks.missing].tolist()
+        how = _set_missing(name, named, silo, redaction) if 0 < empty.sum() <= 3 else ""
         fix = "write only numbers there" + ", and for a value beyond a limit the limit itself" * bool(beyond.any())
-        fix += f", or leave the cells empty{how}" if (bad & ~beyond).any() else ""
+        fix += ", with a hyphen as the minus sign" * any(map(_MINUS.match, words))
+        fix += f", or leave the cells empty{how}" if empty.any() else ""
     if not silo and not beyond.any() and (how := redaction.set("categories", f'["{name}"]')):
         fix += f"{how} if it holds codes"
     row, word = cells.first(words[shown].tolist())
@@ -217,7 +229,7 @@ def lost(column: Inspected, redaction: Redaction) -> Iterator[Finding]:
 def suspicious(column: Inspected, redaction: Redaction, categories: bool, dated: bool = False) -> Iterator[Finding]:
     """All that is suspicious of a column in some table, each thing at most once a table; ``dated``: days since 1970."""
     of_numbers = column.of_numbers
-    shown: Any = (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:g}".format
+    shown: Any = (lambda day: str(np.datetime64(int(day // 1), "D"))) if dated else "{:.15g}".format
     for silo, cells in column.tables.items():
         if of_numbers:
             if found := _placeholders(cells) if dated else _sentinels(column, silo):
@@ -247,10 +259,17 @@ def following(
 
 
 def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> Finding:
-    how = "" if redaction.private else redaction.set("missing", "[" + ", ".join(f'"{value}"' for value in values) + "]")
+    how = "" if redaction.private else _set_missing(name, values, silo, redaction)
     kind = "a date" if "-" in values[0][1:] else "a number"
     what = f"has {kind if redaction.private else ', '.join(values)} where a value seems to be missing"
     return redaction.finding("missing-as-number", name, silo, what, f"leave the cell empty where nothing is known{how}")
+
+
+def _set_missing(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> str:
+    """Advice that these cells of a column mean a missing value, and of no other column."""
+    key = name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in values) or "..."
+    return redaction.set("missing", f"{{{key} = [{listed}]}}", silo)
 
 
 def _placeholders(cells: Cells) -> list[float]:
