@@ -185,7 +185,7 @@ FAULTS = [
     Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_joint_linear.py"),
     # Readers.
     Fault("datasets/delimited.py", "decimal_point=tables.decimal,", ""),
-    Fault("datasets/delimited.py", ", *tables.missing]", "]", "datasets"),
+    Fault("datasets/delimited.py", ", *missing]", "]", "datasets"),
     # A query: what an error may quote, and what it may read.
     Fault("coordinator/questions.py", "self._roster.claim(node, silo)", "pass", "coordinator"),
     Fault("coordinator/joint.py", "if 2 * lost > steps:", "if False:", "federation/test_joint.py"),

@@ -42,11 +42,11 @@ from fedct_flwr.datasets.schema import Column, FollowUp, Schema, as_labels
 from fedct_flwr.datasets.tables import (
     all_classes,
     class_names,
+    classes_in_order,
     columns_of,
     encode,
     encode_labels,
     held_alike,
-    in_order,
     no_column,
     numbers,
     text_columns,
@@ -101,10 +101,6 @@ class _Labeled:
     @property
     def name(self) -> str:
         return f"{self.silo}{TESTED}" if self.tested else self.silo
-
-    @property
-    def further(self) -> str:
-        return self.source.tables.empties_labels
 
 
 def federation(
@@ -164,7 +160,7 @@ def federation(
             of_public.append(column_of_groups(table, group, public.where))
     groups, public_groups = _groups(parts, group, of_public)
     if event:
-        signed = (with_signed_times(part.table, label, event, part.source.where, part.further) for part in parts)
+        signed = (with_signed_times(part.table, label, event, part.source.where, part.source.tables) for part in parts)
         parts = [replace(part, table=table) for part, table in zip(parts, signed, strict=True)]
         for part in parts:
             if not part.tested:
@@ -280,7 +276,7 @@ def _labels(
     """The schema, and the outcomes of each table ``(n,)``."""
     label = config.label_column
     if config.outcome != "class":
-        values: list[Answers] = [numbers(part.table, label, part.source.where, part.further) for part in parts]
+        values: list[Answers] = [numbers(part.table, label, part.source.where, part.source.tables) for part in parts]
         if len(np.unique(np.concatenate(values))) < 2:
             raise DataError(f"all records in {where} have one {label!r}: check that the column is the right one")
         if not config.event_column:
@@ -293,7 +289,7 @@ def _labels(
                 f"{np.abs(every).max():g}): lower it, or check its unit"
             )
         return Schema(survival.GRADE_NAMES, columns, follow_up=FollowUp(label, config.event_column, horizons)), values
-    named = [class_names(part.table.column(label), label, part.source.where, part.further) for part in parts]
+    named = [class_names(part.table.column(label), label, part.source.where, part.source.tables) for part in parts]
     classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
     if len(classes) == 1:
         raise DataError(f"all records in {where} are of class {classes[0]!r}: at least two classes are needed")
@@ -301,7 +297,7 @@ def _labels(
         # A label may be a patient's name: it is not quoted.
         raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
     fields = [part.table.schema.field(label) for part in parts if not part.tested]
-    classes = in_order(classes, fields, config.positive_class)
+    classes = classes_in_order(classes, fields, config.positive_class)
     given = _as_given(parts, label, classes) if config.data == MEMORY else ()
     schema = Schema(classes, columns, given=given)
     for part, names in zip(parts, named, strict=True):

@@ -111,7 +111,7 @@ def _read(
         try:
             table = source.read(text)
             if config.event_column and label in table.column_names:
-                table = with_signed_times(table, label, config.event_column, source.where, source.tables.empties_labels)
+                table = with_signed_times(table, label, config.event_column, source.where, source.tables)
             # A table makes its list of names again at each access.
             names = table.column_names
             there, known = {*names}, {label, settings.group, *theirs}
@@ -179,7 +179,7 @@ def inspect_records(
         if data.label not in tables[name].column_names or tables[name].num_rows == 0:
             raise DataError(f"{path} has no records, or no column {data.label!r}: correct file or label in silo.toml")
         if event:
-            tables[name] = with_signed_times(tables[name], data.label, event, path, data.tables.empties_labels)
+            tables[name] = with_signed_times(tables[name], data.label, event, path, data.tables)
     accept = (*settings.accept, *agreed.accept)
     found = inspect_tables(
         read_table(study.config.public, tables=agreed),

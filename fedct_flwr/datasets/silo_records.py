@@ -191,21 +191,21 @@ def _labeled(
 ) -> tuple[Examples, Groups | None]:
     """The records of a table as examples, and their groups. Raises DataError."""
     columns, group = study.schema.columns, data.tables.group if data else ""
-    further = (data.tables if data else study.config.tables).empties_labels
+    form = data.tables if data else study.config.tables
     own = [label, group] if group else [label]
     for event in events_of(study.schema):
-        table = with_signed_times(table, label, event, path, further)
+        table = with_signed_times(table, label, event, path, form)
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
     if study.schema.follow_up or study.schema.grid:
-        y, grid = numbers(table, label, path, further), study.schema.grid
+        y, grid = numbers(table, label, path, form), study.schema.grid
         if grid and (outside := int(((y < grid.low) | (y > grid.high)).sum())):
             raise DataError(
                 f"{path} has {count(outside, 'record')} whose {label!r} lies outside of the study's range, "
                 f"{grid.low:g} to {grid.high:g}: check the unit, correct them, or ask the coordinator for another range"
             )
         return Examples(X, y), groups
-    names = class_names(table.column(label), label, path, further)
+    names = class_names(table.column(label), label, path, form)
     return Examples(X, map_labels(names, data.mapping if data else None, study.schema.classes, path)), groups
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr import survival
+from fedct_flwr.config.tables import PLAIN, TableSettings
 from fedct_flwr.datasets.dates import WAS_DATES, dated
 from fedct_flwr.datasets.schema import Column, Held, check_names
 from fedct_flwr.text.printable import count, listed, normalized, quoted, suggest
@@ -140,10 +141,10 @@ def _alike(missing: Sequence[str], extra: Sequence[str]) -> str:
     return f" (rename {quoted(pair[1])} to {quoted(pair[0])})" if pair else ""
 
 
-def numbers(table: pa.Table, name: str, path: object, further: str = "") -> Values:
+def numbers(table: pa.Table, name: str, path: object, form: TableSettings = PLAIN) -> Values:
     """The column that is to be predicted as float64 ``(rows,)``, finite. Raises DataError, which quotes no record.
 
-    ``further`` advice is for the error of missing numbers.
+    ``form`` is what the table was read by, for the error of missing numbers.
     """
     values = table.column(name)
     if not is_number(values.type):
@@ -154,12 +155,13 @@ def numbers(table: pa.Table, name: str, path: object, further: str = "") -> Valu
     _fill(found, values, Column(name), path)
     if missing := int((~np.isfinite(found)).sum()):
         raise DataError(
-            f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out{further}"
+            f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out"
+            f"{form.empties_labels}"
         )
     return found
 
 
-def with_signed_times(table: pa.Table, time: str, event: str, path: object, further: str = "") -> pa.Table:
+def with_signed_times(table: pa.Table, time: str, event: str, path: object, form: TableSettings = PLAIN) -> pa.Table:
     """The table with signed times (``survival.Times``) instead of times and events. Raises DataError as ``numbers``."""
     if event not in table.column_names:
         raise no_column(path, event, table.column_names, "event column")
@@ -170,7 +172,7 @@ def with_signed_times(table: pa.Table, time: str, event: str, path: object, furt
         raise DataError(f"{quoted(event)} of {path} holds {quoted(str(held))}: {survival.EVENTS}")
     if pa.types.is_boolean(held):
         table = table.set_column(place, event, table.column(event).cast(pa.int8()))
-    columns = [numbers(table, name, path, further).astype(np.float64) for name in (time, event)]
+    columns = [numbers(table, name, path, form).astype(np.float64) for name in (time, event)]
     signed = survival.follow_up(columns[0], columns[1], (time, event), path).signed
     return table.set_column(table.column_names.index(time), time, pa.array(signed)).drop_columns([event])
 
@@ -212,7 +214,7 @@ def _fits(values: pa.ChunkedArray, column: Column) -> bool:
 _WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")
 
 
-def class_names(labels: pa.ChunkedArray, label: str, path: object, further: str = "") -> list[str]:
+def class_names(labels: pa.ChunkedArray, label: str, path: object, form: TableSettings = PLAIN) -> list[str]:
     """The class of each record; numbers and truth values are named alike however a file writes them.
 
     Raises DataError, which quotes no record, for missing labels, a column of another kind, or numbers that are no
@@ -236,7 +238,7 @@ def class_names(labels: pa.ChunkedArray, label: str, path: object, further: str 
     found = [name for piece in places.chunks for name in names[piece.to_numpy()].tolist()]
     if missing := found.count(None):
         raise DataError(
-            f"{path} has {count(missing, 'record')} without a label: fill them in or take them out{further}"
+            f"{path} has {count(missing, 'record')} without a label: fill them in or take them out{form.empties_labels}"
         )
     return found
 
@@ -270,7 +272,7 @@ def all_classes(names: set[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def in_order(classes: tuple[str, ...], fields: Sequence[pa.Field], positive: str) -> tuple[str, ...]:
+def classes_in_order(classes: tuple[str, ...], fields: Sequence[pa.Field], positive: str) -> tuple[str, ...]:
     """The classes in the order of the label columns' ordered categories, where all have one; ``positive`` last of two.
 
     An estimator that learns numbers learns them in this order.

@@ -21,9 +21,9 @@ from fedct_flwr.datasets.tables import (
     all_classes,
     class_name,
     class_names,
+    classes_in_order,
     columns_of,
     encode,
-    in_order,
     map_labels,
     usual,
     with_signed_times,
@@ -328,5 +328,5 @@ def test_classes_have_the_order_that_all_tables_give_them(ordered: bool, other: 
     frames = [pd.DataFrame({"risk": pd.Categorical(words, words, ordered=each)}) for each in (ordered, other)]
     fields = [table_of(frame, "a table", "risk").schema.field("risk") for frame in frames]
     alphabetical = ("high", "low", "medium")
-    assert in_order(alphabetical, fields, "low") == (tuple(words) if ordered and other else alphabetical)
-    assert in_order(("high", "low"), fields, "high") == ("low", "high")
+    assert classes_in_order(alphabetical, fields, "low") == (tuple(words) if ordered and other else alphabetical)
+    assert classes_in_order(("high", "low"), fields, "high") == ("low", "high")
