@@ -109,7 +109,10 @@ class Summable(LabelSharing):
         return self.secure
 
     def fewest_summands(self, num_silos: int) -> int:
-        """Fewest summands that hide each silo's answers from colluders; all silos where noise comes in shares."""
+        """How many silos a secure sum must include: ``min_summands``, or enough to hide one from colluders.
+
+        All silos where noise comes in shares.
+        """
         enough = max(FEWEST_SILOS, self.may_collude + 2)
         return self.min_summands or (max(enough, num_silos) if self.noise_in_shares else enough)
 

@@ -75,7 +75,7 @@ class Output:
 
     @staticmethod
     def doing(what: str) -> AbstractContextManager[object]:
-        """Say what takes a moment; on standard error, if that is a terminal, and it leaves no trace."""
+        """Say what takes a moment, on standard error if that is a terminal; the message is erased at the end."""
         return console(stderr=True).status(escape(what))
 
 

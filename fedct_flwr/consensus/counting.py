@@ -18,7 +18,7 @@ Decide: TypeAlias = Callable[[VoteCounts, HardLabels, Generator], HardLabels]
 
 
 class TrustMatrix(NamedTuple):
-    """Trust among ``silos``: row ``i`` of ``matrix`` ``(silos, silos)`` is that of silo ``i``; rows sum to 1."""
+    """Trust among ``silos``: row ``i`` of ``matrix`` ``(silos, silos)`` is what silo ``i`` gives each, in all 1."""
 
     silos: Sequence[SiloName]
     matrix: NDArray[np.float64]

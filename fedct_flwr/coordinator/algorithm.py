@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Algorithm(Method):
-    """An algorithm that a run config can name: what silos answer, its checks and its rounds."""
+    """An algorithm that a run config can name: its settings, checks and rounds, and the kind of answer it asks for."""
 
     kind: ClassVar[Kind | None]
     """Kind of the silos' answers in classification; None where they share weights."""

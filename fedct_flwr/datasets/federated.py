@@ -116,7 +116,7 @@ def _as_floats(column: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _holds_text(X: Features) -> bool:
-    """Whether each column of a table is text or numbers, and one of them text."""
+    """Whether a table of objects has columns of str or float alone, none mixed, and one of str."""
     if X.dtype != np.object_ or X.ndim != 2:
         return False
     kinds = [{type(value) for value in column} for column in X.T]

@@ -107,7 +107,10 @@ def _workbook(path: Path) -> "Iterator[CalamineWorkbook]":
 
 
 def _check_parts(path: Path) -> None:
-    """Raise DataError for what would fill the memory, or that the reader does not tell: formulas without a value."""
+    """Raise DataError for a workbook that would fill the memory, or has formulas without a stored value.
+
+    The reader would pass over these in silence.
+    """
     most = most_unpacked(path)
     with zipfile.ZipFile(path) as parts:
         if sum(part.file_size for part in parts.infolist()) > most:

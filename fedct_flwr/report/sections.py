@@ -327,7 +327,7 @@ def consensus(run: RunSummary) -> Section:
 
 
 def privacy(run: RunSummary) -> Section:
-    """Epsilon spent, by the ledgers or the result."""
+    """Epsilon spent, budget and delta, a row for each silo or one for the noise as a whole."""
     if run.spending is None:
         return Section("privacy", "Privacy", notes=["The cost is known when the run has ended."])
     rows = [

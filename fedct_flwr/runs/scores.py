@@ -128,7 +128,7 @@ def read(path: Path) -> list[SiloScores]:
 
 
 def _known(value: Any) -> Any:
-    """JSON with NaN for a number that is null or infinite, and without tests and verdicts that are null."""
+    """Parsed JSON with NaN for null and for infinite numbers, and without tests and verdicts that are null."""
     if isinstance(value, dict):
         return {key: _known(one) for key, one in value.items() if one is not None or key not in ("tests", "verdict")}
     if isinstance(value, list):

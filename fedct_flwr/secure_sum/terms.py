@@ -260,6 +260,9 @@ def simulated_key(config: Simulation, silo: SiloName) -> Ed25519PrivateKey:
 
 
 def simulated_terms(config: Simulation, silos: Sequence[SiloName]) -> SumTerms:
-    """The terms of a simulation's sums. Raises ConfigError for too few silos."""
+    """The terms of a simulation's secure sums, with keys derived from its seed.
+
+    Raises ConfigError for too few or too many silos, and for settings that protect none.
+    """
     keys = {silo: simulated_key(config, silo).public_key().public_bytes_raw() for silo in silos}
     return SumTerms(config.study, keys, config.method.fewest_summands(len(silos)), config.method.may_collude)

@@ -81,7 +81,7 @@ class Judgment:
 
     @property
     def words(self) -> str:
-        """Which model the silo uses and why; empty where nothing was weighed."""
+        """How far own records support the consensus, and how much it counts; empty where it was never weighed."""
         if self.weight is None:
             return ""
         if self.weight == 0:

@@ -46,7 +46,7 @@ _OWN: Final["ContextVar[OwnSilo | None]"] = ContextVar("own", default=None)
 
 
 def silo_named(context: Context) -> SiloName:
-    """The silo that a message is for, before anything else is read. Raises ConfigError or DataError."""
+    """The name of the silo that must answer. Raises ConfigError, or DataError for unreadable data."""
     node = _node(context)
     if node.silo_file:
         return _own(node.silo_file).config.silo
@@ -244,7 +244,10 @@ def _student_votes(question: Question, context: SiloContext) -> Votes:
 
 
 def _released(question: Question, context: SiloContext, release: "Release", votes: HardLabels = _NO_VOTES) -> Votes:
-    """Protected answer in the place of the personal model's labels or bare students' votes, if the budget allows it."""
+    """The protected answer of labeler or students, charged to the ledger; a repeated question costs nothing.
+
+    ``votes`` are the personal model's labels, for a labeler that reads them. Raises Refused once the budget is spent.
+    """
     return release.answer(question.payload, _asked(question, context.site, votes))
 
 

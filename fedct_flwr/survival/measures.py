@@ -158,7 +158,7 @@ class Curve(NamedTuple):
 
 
 def kaplan_meier(times: Times, *, censoring: bool = False) -> Curve:
-    """The curve of records with these times (E. Kaplan, P. Meier, JASA 53, 1958).
+    """The Kaplan-Meier curve of records with these times (E. Kaplan, P. Meier, JASA 53, 1958).
 
     ``censoring``: the share not censored instead. Events come before the censoring of the same time.
     """

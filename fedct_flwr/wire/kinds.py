@@ -230,7 +230,7 @@ class Kind(ABC):
 
     @abstractmethod
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        """Put answers into a reply, in their one encoding. Raises Refused for answers of another kind."""
+        """Write answers into a reply, in the one encoding that ``take`` accepts. Raises Refused for others."""
 
     @abstractmethod
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
@@ -333,7 +333,10 @@ class Counts(Kind):
         return counts
 
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
-        """Encode each row as its number. Raises Refused (UNKNOWN_CLASS, QUERY)."""
+        """Encode each row of counts by its place among all ways to divide the votes over the classes.
+
+        Raises Refused (UNKNOWN_CLASS, QUERY).
+        """
         if votes.shape[1] != terms.width:
             raise Refused(Refusal.UNKNOWN_CLASS)
         message.counts.CopyFrom(labels_pb2.Counts(count=len(votes), packed=pack_counts(votes)))
