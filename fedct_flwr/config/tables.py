@@ -3,6 +3,7 @@
 ``data.toml``, ``[tables]`` in ``study.toml`` and ``silo.toml``; ``[columns]`` in ``study.toml``.
 """
 
+import json
 import re
 import string
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from fedct_flwr.config.settings import ClassName, Name, Names, Settings, kebab
-from fedct_flwr.text.printable import normalized, quoted
+from fedct_flwr.text.printable import normalized
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
@@ -210,7 +211,7 @@ class FolderTables(TableSettings):
         found = TableSettings.read(_given(self) | own, f'{self.place} for "{name}"')
         # A silo's file may be unlike all others. The public one is read first, and shows how most are.
         alone = {*own, *(() if name.casefold().startswith("public.") else _BY_FILE)}
-        found._places = dict.fromkeys(alone, f"{self.place} under [files.{quoted(name)}]")
+        found._places = dict.fromkeys(alone, f"{self.place} under [files.{json.dumps(name, ensure_ascii=False)}]")
         return found
 
 

@@ -42,7 +42,6 @@ from fedct_flwr.datasets.schema import Column, FollowUp, Schema, as_labels
 from fedct_flwr.datasets.tables import (
     all_classes,
     class_names,
-    classes_in_order,
     columns_of,
     encode,
     encode_labels,
@@ -296,8 +295,6 @@ def _labels(
     if why := next((why for name in classes if (why := fault(name) or formula_fault(name))), None):
         # A label may be a patient's name: it is not quoted.
         raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
-    fields = [part.table.schema.field(label) for part in parts if not part.tested]
-    classes = classes_in_order(classes, fields, config.positive_class)
     given = _as_given(parts, label, classes) if config.data == MEMORY else ()
     schema = Schema(classes, columns, given=given)
     for part, names in zip(parts, named, strict=True):

@@ -272,18 +272,6 @@ def all_classes(names: set[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def classes_in_order(classes: tuple[str, ...], fields: Sequence[pa.Field], positive: str) -> tuple[str, ...]:
-    """The classes in the order of the label columns' ordered categories, where all have one; ``positive`` last of two.
-
-    An estimator that learns numbers learns them in this order.
-    """
-    known, *others = {_category(field) for field in fields}
-    names = [class_name(name) for name in known.names]
-    if known.ordered and not others and {*names} >= {*classes}:
-        classes = tuple(sorted(classes, key=names.index))
-    return tuple(sorted(classes, key=positive.__eq__)) if len(classes) == 2 else classes
-
-
 def encode_labels(names: Sequence[str], classes: Sequence[str]) -> HardLabels:
     """The index in ``classes`` of each name, ``(n,)``. Each name must be one of them."""
     code = {name: number for number, name in enumerate(classes)}

@@ -262,7 +262,7 @@ class SklearnLearner:
                 continue
             self._trained = model
             names = self._ways[0]
-            if errors and names is not None and not self._single and (np.sort(names) == names).all():
+            if errors and names is not None and not self._single:
                 _warn_of_numbers(called(self._template), tuple(names.tolist()))
             return self
         reasons = "; with other labels ".join(dict.fromkeys(map(reason_of, errors)))
@@ -387,10 +387,10 @@ class SklearnLearner:
 
 @cache
 def _warn_of_numbers(name: str, classes: Sequence[Any]) -> None:
-    """Warn, once in a process, that an estimator learns numbers instead of these classes, in alphabetical order."""
+    """Warn, once in a process, that an estimator learns numbers instead of these classes."""
     numbers = ", ".join(f"{quoted(str(each))} is {number}" for number, each in enumerate(classes))
     what = f"{name} cannot learn these labels, so it learns numbers ({numbers})"
-    fix = "if their order matters, give an ordered category; positive-class makes one of two classes 1"
+    fix = "if their order or a positive class matters, give numbers as labels, or names in that order"
     warnings.warn(f"{what}: {fix}", DataWarning, stacklevel=2)
 
 

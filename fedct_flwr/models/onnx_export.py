@@ -83,10 +83,11 @@ def _answers_otherwise(model: Model, graph: OnnxLearner, gaps: bool) -> bool:
     try:
         expected, known = model.predict(X), model.probabilities(X)
     except TrainingError:
-        return False  # Of gaps, the model itself knows nothing.
+        # Of gaps, the model itself knows nothing.
+        return not gaps
     try:
         labels, found = graph.predict(X), graph.probabilities(X, len(model.schema.classes))
-    except DataError:
+    except (DataError, TrainingError):
         return True
     otherwise = labels != expected
     if known is not None and found is not None:
@@ -109,7 +110,10 @@ def _drawn(model: Model, gaps: bool) -> Features:
         if column.categories is not None:
             table[:, at] = rng.integers(0, max(1, len(column.categories)), n)
         elif known := quantiles.get(column.name):
-            table[:, at] = np.interp(table[:, at], np.linspace(0, 1, len(known)), known)
+            # Codes and counts have no values in between.
+            whole = [value for value in known if value == int(value)]
+            between = np.interp(table[:, at], np.linspace(0, 1, len(known)), known)
+            table[:, at] = rng.choice(whole, n) if len(whole) > len(known) / 2 else between
         else:
             table[:, at] = rng.normal(size=n)
     if gaps:

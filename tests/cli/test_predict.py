@@ -136,7 +136,7 @@ def test_dates_of_new_records_are_said_as_dates(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("age,sex\n" + "".join(f"{day},f\n" for day in days))
     (found,) = read_unlabeled(SCHEMA, tmp_path / "new.csv", learned={"age": range(18270, 18310)}).findings
     assert "has 1970-01-01 where a value seems to be missing" in found.message
-    assert found.fix.endswith('or set missing = {age = ["1970-01-01"]} in data.toml')
+    assert found.fix.endswith('or set missing.age = ["1970-01-01"] in data.toml')
 
 
 def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path
     own = pd.read_csv(tmp_path / "new.csv").astype(str)
     own.loc[0, "age"] = "?"
     own.to_csv(tmp_path / "own.csv", index=False)
-    advised = 'missing = {age = ["?"]}'
+    advised = 'missing.age = ["?"]'
     assert f"set {advised} in silo.toml" in fedct("silo", "predict", tmp_path / "own.csv", kit.folder).sentence
     with (kit.folder / "silo.toml").open("a") as file:
         file.write(f"\n[data.tables]\n{advised}\n")

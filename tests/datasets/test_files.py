@@ -199,7 +199,7 @@ def test_advice_on_one_file_of_several_names_it_and_can_be_followed(folder: Fold
     given = 'dates = "%Y-%m-%d"\n[files.\'north.csv\']\nleave-out = ["köln"]\n'
     for advised in ("separator = ';'", "encoding = 'cp1252'", 'decimal = ","', 'dates = "%d.%m.%Y"'):
         told(path, given)
-        assert f"{advised} in data.toml under [files.'north.csv']" in sentence(DataError, load, path)
+        assert f'{advised} in data.toml under [files."north.csv"]' in sentence(DataError, load, path)
         given += f"{advised}\n"
     told(path, given)
     assert records(load(path), "north") == records(load(path), "south")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -21,14 +20,12 @@ from fedct_flwr.datasets.tables import (
     all_classes,
     class_name,
     class_names,
-    classes_in_order,
     columns_of,
     encode,
     map_labels,
     usual,
     with_signed_times,
 )
-from fedct_flwr.simulation.silos import table_of
 from fedct_flwr.types import MAX_CLASSES, DataError
 from tests.sentences import sentence
 
@@ -320,13 +317,3 @@ def test_unknown_labels_are_counted_and_not_quoted(mapping: dict[str, str], word
     text = said([SECRET, SECRET + "2", *mapping], mapping)
     assert text == wording
     assert SECRET not in text
-
-
-@pytest.mark.parametrize(("ordered", "other"), [(True, True), (True, False), (False, False)])
-def test_classes_have_the_order_that_all_tables_give_them(ordered: bool, other: bool) -> None:
-    words = ["low", "medium", "high"]
-    frames = [pd.DataFrame({"risk": pd.Categorical(words, words, ordered=each)}) for each in (ordered, other)]
-    fields = [table_of(frame, "a table", "risk").schema.field("risk") for frame in frames]
-    alphabetical = ("high", "low", "medium")
-    assert classes_in_order(alphabetical, fields, "low") == (tuple(words) if ordered and other else alphabetical)
-    assert classes_in_order(("high", "low"), fields, "high") == ("low", "high")

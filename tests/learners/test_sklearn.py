@@ -369,10 +369,10 @@ class TestTraining:
             def fit(self, X: Any, y: Any) -> None:
                 super().fit(X, y.astype(int))
 
-        for ways, said in ((["no", "yes"], 1), (["no", "yes"], 0), (["yes", "no"], 0)):
+        for said in (1, 0):
             with warnings.catch_warnings(record=True) as found:
                 warnings.simplefilter("always")
-                SklearnLearner(as_estimator(OfNumbers()), ways=[np.array(ways), None]).fit(*blobs([0, 1]))
+                SklearnLearner(as_estimator(OfNumbers()), ways=[np.array(["no", "yes"]), None]).fit(*blobs([0, 1]))
             assert len([each for each in found if "('no' is 0, 'yes' is 1)" in str(each.message)]) == said
 
     def test_of_a_network_with_one_output_is_on_its_numbers(self):

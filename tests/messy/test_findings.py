@@ -311,7 +311,7 @@ def test_a_value_beyond_a_limit_is_no_missing_one(tmp_path: Path, where: str, ce
     [
         (["\u22121", "2"], ", with a hyphen as the minus sign"),
         (["1+", "2+", "0"], ""),
-        (["1+", "n.d."], ', or leave the cells empty, or set missing = {stix = ["n.d."]} in data.toml'),
+        (["1+", "n.d."], ', or leave the cells empty, or set missing.stix = ["n.d."] in data.toml'),
     ],
 )
 def test_a_cell_that_holds_a_number_is_not_advised_to_be_missing(cells: list[str], more: str) -> None:
@@ -356,7 +356,7 @@ def test_placeholders_of_dates_are_said_as_dates_and_go_as_advised(
     (found,) = findings(folder)
     assert (found.code, found.column, found.silo) == ("missing-as-number", "day", "essen")
     assert " has " + ", ".join(written) + " where" in found.message
-    (advised,) = re.findall(r"missing = {day = \[.*\]}", found.fix)
+    (advised,) = re.findall(r"missing.day = \[.*\]", found.fix)
     toml.write_text(f'dates = "%Y-%m-%d"\n{advised}\n', "utf-8")
     assert not findings(folder)
     dataset = load(folder)
@@ -390,7 +390,7 @@ def test_a_code_that_all_tables_use_alike_is_said(codes: Sequence[float]) -> Non
     found = inspect_tables(pa.table({"active": column}), silos, LABEL).findings
     advised = ", ".join(f'"{code}"' for code in codes)
     assert [each.silo for each in found] == (["", *SILOS] if codes else [])
-    assert all(f"set missing = {{active = [{advised}]}} in" in each.fix for each in found)
+    assert all(f"set missing.active = [{advised}] in" in each.fix for each in found)
 
 
 def test_a_negative_number_that_is_the_smallest_of_several_is_no_code() -> None:
@@ -407,7 +407,7 @@ def test_a_code_goes_as_advised_from_its_own_column_alone(tmp_path: Path, name: 
         table[name] = table.pop("glucose")
     folder = spoiled.write(tmp_path / "wards")
     (found,) = findings(folder)
-    (advised,) = re.findall(r"missing = {.*\]}", found.fix)
+    (advised,) = re.findall(r"missing\..* = \[.*\]", found.fix)
     (folder / "data.toml").write_text(advised, "utf-8")
     assert not findings(folder)
     dataset = load(folder)

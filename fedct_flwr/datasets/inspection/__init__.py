@@ -152,10 +152,10 @@ class Redaction:
         shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW and few]
         return f" ({listed(shown, _MOST)})" if shown else ""
 
-    def set(self, key: str, value: str, silo: SiloName = "") -> str:
-        """Advice to write a setting of a table, for the end of a sentence; empty where tables are in memory."""
+    def set(self, key: str, value: str, silo: SiloName = "", part: str = "") -> str:
+        """Advice to write a table's setting, or ``part`` of it, at a sentence's end; empty for tables in memory."""
         place = self.files.get(silo, {}).get(key, self.settings)
-        return f", or set {key} = {value} in {place}" if place else ""
+        return f", or set {key}{part} = {value} in {place}" if place else ""
 
     def read_as_text(self, column: str) -> str:
         """Advice to let a learner of texts read a column."""

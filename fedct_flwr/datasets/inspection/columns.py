@@ -266,10 +266,10 @@ def _sentinel(name: str, values: Sequence[str], silo: SiloName, redaction: Redac
 
 
 def _set_missing(name: str, values: Sequence[str], silo: SiloName, redaction: Redaction) -> str:
-    """Advice that these cells of a column mean a missing value, and of no other column."""
+    """Advice that these cells of a column mean a missing value, and of no other column: lines of two columns add up."""
     key = name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
     listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in values) or "..."
-    return redaction.set("missing", f"{{{key} = [{listed}]}}", silo)
+    return redaction.set("missing", f"[{listed}]", silo, f".{key}")
 
 
 def _placeholders(cells: Cells) -> list[float]:
