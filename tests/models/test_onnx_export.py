@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PowerTransformer, RobustScaler, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PowerTransformer, RobustScaler, StandardScaler
 from sklearn.svm import SVC
 
 from fedct_flwr.config.learner import LearnerSettings
@@ -132,6 +132,15 @@ def test_what_converters_answer_otherwise_is_refused(learner: Any, classes: int,
     with pytest.raises(ConfigError, match="that answers the same") as error:
         to_onnx(model)
     assert gaps or "missing" not in str(error.value)
+
+
+def test_columns_of_codes_are_drawn_as_codes() -> None:
+    X, y = table()
+    X[:, :2], X[0] = np.random.default_rng(0).integers(0, 4, (60, 2)), 0
+    codes = make_pipeline(OneHotEncoder(), LogisticRegression())
+    own = SklearnLearner(codes, preprocessing.standard(SCHEMA, X, scaled=False)).fit(X, y)
+    model = Model(description("own", quantiles={"x": range(4), "y": range(4)}), SCHEMA, own)
+    assert (run(model, X)[0] == own.predict(X)).all()
 
 
 @pytest.mark.parametrize("learner", [OneVsOneClassifier(LogisticRegression()), KNeighborsClassifier(7)])
