@@ -390,7 +390,7 @@ def _warn_of_numbers(name: str, classes: Sequence[Any]) -> None:
     """Warn, once in a process, that an estimator learns numbers instead of these classes."""
     numbers = ", ".join(f"{quoted(str(each))} is {number}" for number, each in enumerate(classes))
     what = f"{name} cannot learn these labels, so it learns numbers ({numbers})"
-    fix = "if their order or a positive class matters, give numbers as labels, or names in that order"
+    fix = "if their order or a positive class matters, give numbers as labels, or names that sort so"
     warnings.warn(f"{what}: {fix}", DataWarning, stacklevel=2)
 
 
