@@ -238,10 +238,13 @@ def parse(
 
     table = read(tables.missing_in(EVERY))
     # A word makes text of a column of numbers, and pyarrow takes the same words for all columns.
+    again: dict[tuple[str, ...], list[str]] = {}
     for name in tables.named.get("missing", ()):
         if name not in types and table.column_names.count(name) == 1 and pa.types.is_string(table[name].type):
-            again = read(tables.missing_in(name), [name])
-            table = table.set_column(table.column_names.index(name), name, again[name])
+            again.setdefault(tables.missing_in(name), []).append(name)
+    for missing, names in again.items():
+        for name, values in zip(names, read(missing, names).columns, strict=True):
+            table = table.set_column(table.column_names.index(name), name, values)
     return table
 
 

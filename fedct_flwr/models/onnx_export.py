@@ -64,9 +64,8 @@ def to_onnx(model: Model) -> bytes:
             f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
             "predict'"
         ) from error
-    for gaps in (False, True):
+    for gaps, where, how in ((False, "", ""), (True, *_WITH_GAPS)):
         if _answers_otherwise(model, graph, gaps):
-            where, how = ("", "") if not gaps else _WITH_GAPS
             raise ConfigError(
                 f"no converter makes ONNX of this model, a {_kind(model)}, that answers the same{where}: use it with "
                 f"'fedct predict'{how}"
