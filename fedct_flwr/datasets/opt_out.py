@@ -19,6 +19,7 @@ from fedct_flwr.config.tables import PLAIN, TableSettings
 from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.inspection import Finding, Redaction, Severity
+from fedct_flwr.datasets.packed_tables import other_sheets
 from fedct_flwr.datasets.table_files import column_names, read_table
 from fedct_flwr.datasets.tables import LEFT_OUT, without_blanks
 from fedct_flwr.text.printable import quoted
@@ -64,6 +65,9 @@ def _column(path: Path, name: str, tables: TableSettings) -> pa.ChunkedArray:
     """The column of ids, whatever separates fields and however its name is written. Raises DataError."""
     if not path.is_file():
         raise FormError(f"there is no opt-out list {path.name}: put it there, or correct opt-out under [records]")
+    if others := other_sheets(path, PLAIN):
+        sheets = f"{len(others) + 1} sheets with contents, and only the first would be read"
+        raise FormError(f"the opt-out list {path.name} has {sheets}: put all ids into one sheet")
     for encoding in dict.fromkeys((PLAIN.encoding, tables.encoding, "utf-16")):
         for sign in dict.fromkeys((tables.separator, *_SIGNS)):
             form = PLAIN.model_copy(update={"separator": sign, "encoding": encoding})

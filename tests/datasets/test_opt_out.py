@@ -93,6 +93,12 @@ def test_a_list_is_understood_in_other_files(clinic: Clinic, form: str, tmp_path
     text = clinic.file.read_text("utf-8").replace("ids.csv", path.name)
     clinic.file.write_text(text.replace('\n[data.tables]\ngroup = "patient"\n', more), "utf-8")
     assert clinic.left() == clinic.size - 6
+    if form == "xlsx":
+        with pd.ExcelWriter(path) as book:
+            for year in ("2025", "2026", "2027"):
+                table.to_excel(book, sheet_name=year, index=False)
+        with pytest.raises(DataError, match="has 3 sheets with contents, and only the first would be read"):
+            clinic.left()
 
 
 @pytest.mark.parametrize(
