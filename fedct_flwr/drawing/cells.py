@@ -81,11 +81,15 @@ class Domain:
         known = np.where(there, values, self.low[0])
         found = np.clip(np.searchsorted(self.low, known, side="right") - 1, 0, len(self.low) - 1)
         if self.ordered:
-            outside = (known < self.low[0]) | (known > self.high[-1])
+            outside = (known < self.low[0]) | (self.floored(known) > self.high[-1])
         else:
             outside = self.low[found] != known
             there &= ~outside
         return np.where(there, found, len(self.low)), int(outside.sum())
+
+    def floored(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Whole numbers and days: a date may have a time of day."""
+        return np.floor(values) if self.whole else values
 
     def value(self, cells: NDArray[np.intp], rng: Generator) -> NDArray[np.float64]:
         """A value drawn from each of these cells ``(rows,)``, evenly; NaN for missing ones."""

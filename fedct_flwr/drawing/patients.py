@@ -18,7 +18,7 @@ from fedct_flwr.config.tables import EPOCH, ColumnForm
 from fedct_flwr.datasets.federated import unit_of_each
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.drawing.cells import Domain
-from fedct_flwr.text.printable import quoted, suggest
+from fedct_flwr.text.printable import normalized, quoted, suggest
 from fedct_flwr.types import Answers, ConfigError, Features, Groups
 from fedct_flwr.wire.content import LONGEST_CONDITION
 
@@ -84,8 +84,16 @@ def columns_for(schema: Schema) -> tuple[Column, ...]:
 
 
 def values_at(X: Features, y: Answers, at: int) -> NDArray[np.float64]:
-    """A column's values; those of the label follow after the last column."""
-    return (X[:, at] if at < X.shape[1] else y).astype(np.float64)
+    """A column's values ``(n,)``, each by itself; those of the label follow after the last column.
+
+    In a column of single precision 7.4 is 7.4000001. A fraction that single precision holds is its shortest spelling.
+    """
+    cells = (X[:, at] if at < X.shape[1] else y).astype(np.float64)
+    with np.errstate(over="ignore"):
+        single = cells.astype(np.float32)
+    fractions = (single == cells) & (single != np.rint(single))
+    cells[fractions] = single[fractions].astype(str).astype(np.float64)
+    return cells
 
 
 def position(name: str, columns: Sequence[Column]) -> int:
@@ -102,7 +110,8 @@ class _Reader:
     def __init__(self, text: str, columns: Sequence[Column], dictionary: Mapping[str, ColumnForm]) -> None:
         if not isinstance(text, str):
             raise ConfigError(f"the condition is of type {type(text).__name__}: write it as text, {_EXAMPLE}")
-        self._columns, self._dictionary, self._text = columns, dictionary, text.strip()
+        # Tables are read in this form of Unicode.
+        self._columns, self._dictionary, self._text = columns, dictionary, normalized("NFC", text).strip()
         self._tokens, at = list[_Token](), 0
         while at < len(self._text):
             found = _TOKEN.match(self._text, at)
@@ -198,17 +207,18 @@ class _Reader:
             raise self._wrong(self._next.text)
         if column.categories is not None and sign not in ("==", "!=", "in"):
             raise ConfigError(f"{quoted(column.name)} has categories, which have no order: compare with ==, != or in")
+        first = self._at
         values = self._list(column) if sign == "in" else [self._value(column)]
+        kinds = {each.kind for each in self._tokens[first : self._at]}
+        dated = column.categories is None and not kinds.isdisjoint(("date", "text"))
         test = _SIGNS["==" if sign == "in" else sign]
 
         def holds(X: Features, y: Answers) -> _Known:
             cells = values_at(X, y, at)
-            with np.errstate(over="ignore"):
-                single, same = cells.astype(np.float32), np.asarray(values, dtype=np.float32)
-            # In a column of single precision 7.4 is 7.4000001.
-            of_single = np.array_equal(single, cells, equal_nan=True)
+            # Records may have a time of day.
+            cells = np.floor(cells) if dated else cells
             known = ~np.isnan(cells)
-            found = np.any([test(cells, value) for value in (same if of_single else values)], axis=0)
+            found = np.any([test(cells, value) for value in values], axis=0)
             either = _Known(found & known, ~found & known)
             return _Known(*reversed(either)) if negated else either
 
@@ -318,6 +328,6 @@ class PatientCount:
             return np.array([len(first)], dtype=np.int64)
         values, ends = values_at(X, y, self.at)[first], self._places
         # A code such as 999 is no largest value.
-        values[(values < ends.low[0]) | (values > ends.high[-1])] = np.nan
+        values[(values < ends.low[0]) | (ends.floored(values) > ends.high[-1])] = np.nan
         places, _ = ends.place(values)
         return np.bincount(places, minlength=len(self.cells)).astype(np.int64)

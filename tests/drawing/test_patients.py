@@ -1,5 +1,7 @@
 """Conditions on columns: what they match, and sentences for texts that are none."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedct_flwr.config.tables import ColumnForm
 from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.drawing.cells import Domain
 from fedct_flwr.drawing.patients import Condition, PatientCount
 from fedct_flwr.types import ConfigError
 from tests.sentences import sentence
@@ -93,6 +96,38 @@ def test_a_number_is_found_in_either_precision(kind: type) -> None:
         "age in (-7.4, 7.5)": [1, 3],
     }.items():
         assert np.flatnonzero(Condition.of(text, SCHEMA).holds(X, Y).true).tolist() == matching
+
+
+@pytest.mark.parametrize("text", ["age >= 65.000000001", "age <= 1735689599", "age == 7.4"])
+def test_a_record_decides_for_itself(text: str) -> None:
+    """Otherwise one patient more would change a count by many, and its noise is for one."""
+    cells = np.array([65, 1735689600, np.float32(7.4)], dtype=np.float64)
+    alone, more = (np.c_[each, np.zeros((len(each), 4))] for each in (cells, [*cells, 20.1]))
+    found = Condition.of(text, SCHEMA).holds(alone, Y[:3]).true
+    assert found.tolist() == Condition.of(text, SCHEMA).holds(more, Y).true[:3].tolist()
+    expected = {">=": [False, True, False], "<=": [True, False, True], "==": [False, False, True]}
+    assert found.tolist() == expected[text.split()[1]]
+
+
+def test_a_day_has_all_its_hours() -> None:
+    form = {"admitted": ColumnForm(kind="date", range=(DAY - 1, DAY))}
+    cells = np.c_[np.zeros((3, 3)), [DAY, DAY + 0.6, DAY + 1], np.zeros(3)]
+    for text, number in {
+        "admitted <= 2024-01-01": 2,
+        "admitted in ('2024-01-01')": 2,
+        "admitted > 2024-01-01": 1,
+    }.items():
+        for known in ({}, form):
+            assert PatientCount.of(text, "", SCHEMA, known).counts(cells, Y[:3], None).tolist() == [number]
+    by_day = PatientCount.of("age == 0", "admitted", SCHEMA, form)
+    assert dict(zip(by_day.cells, by_day.counts(cells, Y[:3], None).tolist(), strict=True))["2024-01-01"] == 2
+    assert Domain.of(form["admitted"], SCHEMA.columns[3], 5).place(cells[:, 3])[1] == 1
+
+
+def test_letters_of_two_characters_are_those_of_one() -> None:
+    umlaut = Schema(("no", "yes"), (Column("größe"), Column("ward", ("Süd",))))
+    decomposed = unicodedata.normalize("NFD", "größe > 160 and ward = 'Süd'")
+    assert Condition.of(decomposed, umlaut).text == "größe > 160 and ward == 'Süd'"
 
 
 @given(st.text(alphabet="age ward'\"()<>=!,0123-andornotin.", max_size=60))
