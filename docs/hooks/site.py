@@ -30,6 +30,14 @@ _GROUPS: Final = {
     "silo": ("At the silo", "fedct_flwr/silo"),
     "hospital": ("The agent", "fedct_flwr/hospital"),
 }
+_OPTIONS: Final = """\
+      heading_level: 3
+      show_if_no_docstring: true
+      show_labels: false
+      show_root_heading: false
+      show_root_toc_entry: false
+"""
+"""Of every ``:::`` that stands in a page, as those of the settings do."""
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(((?!https?:|mailto:|#)[^)\s]+)\)")
 _origins: dict[str, PurePosixPath] = {}
 
@@ -63,6 +71,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
             raise PluginError(f"{origin} links to {target}, and there is no {place}")
         return f"`{place}`" if text.strip("`") in (place, posixpath.basename(place)) else f"{text} (`{place}`)"
 
+    markdown = re.sub(r"^    options:\n", rf"\g<0>{_OPTIONS}", markdown, flags=re.MULTILINE)
     # What stands between fences is code.
     parts = re.split(r"(^(?P<fence>`{3,}).*?^(?P=fence)$)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(

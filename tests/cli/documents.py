@@ -11,7 +11,7 @@ def _documented() -> dict[str, dict[str, str]]:
     text = (ROOT / "docs" / "reference" / "json.md").read_text("utf-8")
     sections = re.findall(r"^### (\w+)$(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL)
     return {
-        name: dict(re.findall(r"`(\w+)`: ([^;]+)", " ".join(section.partition("Keys: ")[2].split())))
+        name: dict(re.findall(r"`(\w+)`(?:: ([^;]+))?", " ".join(section.partition("Keys: ")[2].split())))
         for name, section in sections
     }
 
