@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from fedct_flwr import datasets
@@ -23,7 +22,7 @@ from fedct_flwr.datasets.federated import column_of_groups
 from fedct_flwr.datasets.from_tables import Source
 from fedct_flwr.datasets.inspection import Finding, Redaction, Severity, check_accept, with_accepted
 from fedct_flwr.datasets.inspection.cells import FEWEST, TESTED
-from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_groups, shared_records
+from fedct_flwr.datasets.inspection.data_set import inspect_dataset, shared_groups, shared_records, unfollowed
 from fedct_flwr.datasets.inspection.inspect import inspect_tables
 from fedct_flwr.datasets.inspection.table_one import Inspection, TableOne
 from fedct_flwr.datasets.silo_records import differing, events_of, form_of, table_of
@@ -197,7 +196,9 @@ def inspect_records(
     known = {(each.code, each.column) for each in lacking}
     findings = [each for each in _for_silo(found.findings, data.label, silo) if (each.code, each.column) not in known]
     findings += [*(datasets.said_of_opt_out(records, silo, words) if data.opt_out else []), *lacking]
-    findings += with_accepted(_without_horizon(study, data.label, tables, words), accept)
+    if study.schema.follow_up:
+        times = {name: own.column(data.label).to_numpy() for name, own in tables.items()}
+        findings += with_accepted(unfollowed(times, data.label, study.schema.follow_up.horizons, words), accept)
     columns, X = study.schema.columns, {}
     for name, own in tables.items():
         if not found.refused and {column.name for column in columns} <= {*own.column_names}:
@@ -208,17 +209,6 @@ def inspect_records(
         more = [each for each in shared if each.code == "shared-records" or (each.silo and not settings.group)]
         findings += with_accepted([*more, *_outside_stated(found.table, agreed, silo)], accept)
     return Inspection(found.table, (*findings, *with_accepted(_of_tests(data, places, tables, words, scored), accept)))
-
-
-def _without_horizon(
-    study: StudyFolder, label: str, tables: Mapping[SiloName, pa.Table], words: Redaction
-) -> Iterator[Finding]:
-    """Signed times of a silo that all lie before the study's first horizon."""
-    horizons = study.schema.follow_up.horizons if study.schema.follow_up else ()
-    for silo, table in tables.items() if horizons else ():
-        if np.abs(table.column(label).to_numpy()).max() < min(horizons):
-            what = f"follows no record up to {min(horizons):g}, the study's first horizon"
-            yield words.finding("other-scale", label, silo, what, "check the unit of the times")
 
 
 def _of_images(data: DataSettings, silo: SiloName, words: Redaction) -> Iterator[Finding]:

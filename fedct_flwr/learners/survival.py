@@ -1,5 +1,6 @@
 """Learners of time to an event: ridge Cox, or any estimator that ranks, with grades of all silos on top."""
 
+import math
 import warnings
 from collections.abc import Callable
 from copy import copy
@@ -7,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from fedct_flwr import survival
 from fedct_flwr.config.learner import AUTO, LearnerSettings
 from fedct_flwr.learners.catalog import SURVIVAL, make, packages
 from fedct_flwr.learners.out_of_fold import Evidence, one_thread
 from fedct_flwr.learners.safeguard import Trust
-from fedct_flwr.learners.sklearn import SklearnRegressor, called, last_step, prepare, reason_of
+from fedct_flwr.learners.sklearn import SklearnRegressor, called, is_estimator, last_step, prepare, reason_of
 from fedct_flwr.learners.trained_model import values_of
 from fedct_flwr.text.printable import logger
 from fedct_flwr.types import (
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _BOOSTED: Final = "xgboost"
 _COX: Final = "survival:cox"
+_RATIOS: Final = (1e-30, 1e30)
+"""Bounds of a hazard ratio, whose logarithm is finite."""
 _Made = TypeVar("_Made")
 
 
@@ -54,6 +57,27 @@ class ByFunction(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untype
         """The scores of its result, or of that one's ``predict``."""
         ask = getattr(self.score_, "predict", self.score_)
         return np.asarray(values_of(ask(X), len(X), model="the function's result"), dtype=np.float64)
+
+
+class LogHazard(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped base classes
+    """Log hazards of an estimator with XGBoost's Cox objective, whose predictions are hazard ratios.
+
+    The objective takes a time of 0 as censored. Such records get half the least time above 0, which is the same order.
+    """
+
+    def __init__(self, estimator: Any = None) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train a copy on columns ``(n, p)`` and signed times ``(n,)``."""
+        y = np.asarray(y, dtype=np.float64)
+        least = min(np.abs(y[y != 0]), default=1.0) / 2
+        self.estimator_ = clone(self.estimator).fit(X, np.where(y == 0, np.copysign(least, y), y))
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Log hazards ``(n,)``, up to a constant."""
+        return np.log(np.clip(np.asarray(self.estimator_.predict(X), dtype=np.float64), *_RATIOS))
 
 
 class SurvivalLearner(SklearnRegressor):
@@ -114,6 +138,11 @@ class SurvivalLearner(SklearnRegressor):
         found: NDArray[np.float64] = self._made(lambda: self._trained.chances(self._transform(X), horizons))
         return found
 
+    @property
+    def followed(self) -> float:
+        """The last time of own records, after which the trained model states no chances."""
+        return float(self._trained.followed_)
+
     def _made(self, make: Callable[[], _Made]) -> _Made:
         try:
             # These fits are small and many.
@@ -122,7 +151,8 @@ class SurvivalLearner(SklearnRegressor):
         except TrainingError:
             raise
         except Exception as error:  # whatever a user's own estimator raises
-            raise TrainingError(f"{type(self._own).__name__} could not rank records: {reason_of(error)}") from error
+            name = called(self._own.estimator if isinstance(self._own, LogHazard) else self._own)
+            raise TrainingError(f"{name} could not rank records: {reason_of(error)}") from error
 
 
 def survival_learner(settings: LearnerSettings, seed: int, silo: SiloName, transformer: Any) -> SurvivalLearner:
@@ -131,17 +161,28 @@ def survival_learner(settings: LearnerSettings, seed: int, silo: SiloName, trans
     if name in (AUTO, *SURVIVAL):
         if unknown := params.keys() - {"penalty"}:
             raise LearnerError(f"learner 'cox' has no parameter {min(unknown)!r}: penalty is its only one")
+        penalty = params.get("penalty")
+        if penalty is not None and not (isinstance(penalty, int | float) and 0 <= penalty < math.inf):
+            raise LearnerError(f"penalty of learner 'cox' is {penalty!r}: give a number of 0 or more")
         estimator: Any = survival.RidgeCox(**params)
     else:
         params = {"objective": _COX, **params} if name == _BOOSTED else params
         made = make(name, params, number=True)
         # Any other regressor would predict signed times, as if they were amounts.
-        known = isinstance(last_step(made), survival.RidgeCox | ByFunction)
-        if not known and _COX not in map(str, getattr(made, "get_params", dict)().values()):
+        known, boosted = isinstance(last_step(made), survival.RidgeCox | ByFunction), _is_boosted_cox(made)
+        if not (known or boosted):
             what = called(made) if "@" in name else f"learner {name!r}"
             raise LearnerError(
                 f"{what} does not take censored times: use 'cox', 'xgboost' with the objective {_COX!r}, or a function "
-                "fit(X, time, event) that returns another, from X to scores"
+                "fit(X, time, event) that returns another, from X to log hazards"
             )
         estimator = prepare(made, name, seed, number=True)
+        estimator = LogHazard(estimator) if boosted else estimator
     return SurvivalLearner(estimator, transformer, seed, silo, packages=packages(name))
+
+
+def _is_boosted_cox(model: Any) -> bool:
+    """Whether a model's predictions are those of XGBoost's Cox objective, also from a pipeline, a search or bagging."""
+    model = last_step(model)
+    params = model.get_params(deep=False) if is_estimator(model) else {}
+    return params.get("objective") == _COX or ("estimator" in params and _is_boosted_cox(params["estimator"]))

@@ -104,10 +104,20 @@ class SiloModel:
         return float(np.mean(self.schema.outcome.as_written(truth) == predicted)) if len(truth) else math.nan
 
     def chances(self, records: Any, horizons: Sequence[float]) -> NDArray[np.float64]:
-        """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes."""
+        """The chance of the event up to each horizon ``(n, horizons)``; DataError for models of other outcomes.
+
+        NaN, with a warning, after the last time of the silo's own records. Raises ConfigError for negative horizons.
+        """
         if not isinstance(self.learner, learners.SurvivalLearner):
             raise DataError("the model is not of time to an event: use predict_proba")
-        return self.learner.risks(self._features(records), tuple(np.atleast_1d(horizons)))
+        asked = np.atleast_1d(np.asarray(horizons, dtype=np.float64))
+        if not (asked >= 0).all():
+            raise ConfigError("horizons are times of 0 or more, in the unit of the study's times: correct them")
+        found = self.learner.risks(self._features(records), tuple(asked))
+        if beyond := asked[asked > self.learner.followed].tolist():
+            what = f"the silo's own records end at {self.learner.followed:g}, so there is no chance up to {beyond[0]:g}"
+            warnings.warn(f"{what}: ask for earlier horizons, or another silo's model", DataWarning, stacklevel=2)
+        return found
 
     def fit(self, records: Any, outcomes: Any) -> Self:
         """Raise ConfigError: scikit-learn's tools look for a method of this name, and a run's model is trained."""

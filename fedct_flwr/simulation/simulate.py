@@ -75,7 +75,7 @@ def simulate(
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these; for times to an event also a
-    function ``fit(X, time, event)`` that returns another, from ``X`` to scores. Other keys of the run config
+    function ``fit(X, time, event)`` that returns another, from ``X`` to log hazards. Other keys of the run config
     are arguments with underscores: ``protection="dp-linear", epsilon=1.0``. Defaults are in
     ``config/run.py`` and in the algorithm's own file.
 

@@ -66,7 +66,11 @@ def follow_up(time: NDArray[np.float64], event: NDArray[np.float64], names: tupl
     if negative := int((time < 0).sum()):
         raise DataError(f"{of_time} of {where} is negative in {count(negative, 'record')}: count from each one's start")
     if other := int((~np.isin(event, (0, 1))).sum()):
-        raise DataError(f"{of_event} of {where} is neither 0 nor 1 in {count(other, 'record')}: {EVENTS}")
+        # As censored, a death before a relapse gives the chance of a relapse as if no one could die.
+        several = {0, 1} <= {*event} and (event > 1).any()
+        competing = "; where another event comes first, such as death, count it as one, too" if several else ""
+        what = f"{of_event} of {where} is neither 0 nor 1 in {count(other, 'record')}"
+        raise DataError(f"{what}: {EVENTS}{competing}")
     return Times(time, event == 1)
 
 
@@ -245,7 +249,8 @@ def assess_times(model: Predictor, test: Examples, horizons: Sequence[float]) ->
     asked: Any = getattr(model, "risks", None)
     stated = None if asked is None else asked(test.X, tuple(horizons))
     for place, horizon in enumerate(horizons):
-        chance = None if stated is None else stated[:, place]
+        # A silo states no chance for times that it does not follow up.
+        chance = None if stated is None or np.isnan(stated[:, place]).any() else stated[:, place]
         at = at_horizon(times, risk, chance, horizon)
         found |= {f"{name}{AT}{horizon:g}": estimate for name, estimate in at.items()}
     return risk, Assessment(found, grades=_by_grade(times, risk))

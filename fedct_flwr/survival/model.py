@@ -178,9 +178,11 @@ class RiskModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
         """The probability of an event up to each horizon, ``(n, horizons)``, for records ``X`` ``(n, p)``.
 
         Horizons have the unit of the times in ``fit``. Breslow's baseline hazard is that of own records; after their
-        last event the probability stays constant.
+        last event the probability stays constant. NaN after their last time: they tell nothing of later ones.
         """
-        return chances(self.steps_, self.hazard_, self.slope_ * self.predict(X), np.asarray(horizons, dtype=np.float64))
+        asked = np.asarray(horizons, dtype=np.float64)
+        found = chances(self.steps_, self.hazard_, self.slope_ * self.predict(X), asked)
+        return np.where(asked <= self.followed_, found, np.nan)
 
     def _with_baseline(self, ranking: OwnRanking, taught: _Floats) -> Self:
         # Scores of models that have not seen the record: others would state chances that are too far apart.
@@ -189,4 +191,5 @@ class RiskModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
         slope = RidgeCox(_OF_SLOPE).fit(score[:, np.newaxis], ranking.times.signed).coef_[0]
         self.slope_ = max(0.0, float(slope))
         self.steps_, self.hazard_ = baseline(ranking.times, self.slope_ * score)
+        self.followed_ = float(ranking.times.time.max())
         return self

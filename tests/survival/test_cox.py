@@ -185,7 +185,8 @@ def test_what_is_later_than_the_hazard_says_sums_to_zero() -> None:
     [
         ([1.0, np.nan], [1.0, 0.0], "'days' of here is missing in 1 record"),
         ([1.0, -2.0], [1.0, 0.0], "'days' of here is negative in 1 record"),
-        ([1.0, 2.0], [1.0, 2.0], "'died' of here is neither 0 nor 1 in 1 record"),
+        ([1.0, 2.0], [1.0, 2.0], r"'died' of here is neither 0 nor 1 in 1 record.*censored$"),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 0.0], "comes first, such as death, count it as one, too"),
         ([1.0, 2.0], [1.0, np.nan], "'died' of here is neither 0 nor 1 in 1 record"),
         ([1.0, 2.0], [0.0, 0.0], "here has no event"),
         ([2.0, 2.0], [1.0, 0.0], "here has one time for all records"),

@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor, VotingRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
+from xgboost import XGBRegressor
 
 from fedct_flwr import Drawn, Run, simulate
 from fedct_flwr.algorithms.fedct import FedCT
 from fedct_flwr.algorithms.targets import MedianGrade
 from fedct_flwr.cli.main import app
-from fedct_flwr.learners.survival import ByFunction, SurvivalLearner
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.learners.survival import ByFunction, LogHazard, SurvivalLearner, survival_learner
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import Times, concordance
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, DataWarning, Examples, LearnerError, RunError
@@ -104,13 +106,57 @@ def test_any_ranking_takes_the_place_of_cox() -> None:
     assert found.scores["pooled_federated"].mean() > 0.7
     boosted = _run(learner="xgboost", learner_params={"n_estimators": 20, "max_depth": 2})
     assert boosted.scores["pooled_local"].mean() > 0.6
-    for blind in ("random-forest", RandomForestRegressor(), make_pipeline(StandardScaler(), Ridge())):
+    cox = XGBRegressor(objective="survival:cox")
+    voting = VotingRegressor([("cox", cox), ("blind", Ridge())])
+    for blind in ("random-forest", RandomForestRegressor(), make_pipeline(StandardScaler(), Ridge()), voting):
         with pytest.raises(LearnerError, match="does not take censored times"):
             _run(learner=blind)
     with pytest.raises(LearnerError, match=r"_Object does not take censored times: .* a function fit"):
         _run(learner=_Object())
     with pytest.raises(LearnerError, match="penalty is its only one"):
         _run(learner="cox", learner_params={"alpha": 1})
+    for penalty in (-1, "a", float("nan")):
+        with pytest.raises(LearnerError, match="give a number of 0 or more"):
+            survival_learner(LearnerSettings(name="cox", params={"penalty": penalty}), 0, "silo-0", None)
+
+
+@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: make_pipeline(StandardScaler(), each)])
+def test_boosted_risks_are_log_hazards_and_an_event_at_once_is_one(wrap: Any, tmp_path: Path) -> None:
+    """As ratios they spoiled chances, and XGBoost takes a time of 0 as censored."""
+    X, times = records(np.random.default_rng(1), 200)
+    time = np.where(X[:, 0] > 1.5, 0.0, times.time)
+    signed = Times(time, times.event).signed
+    settings = {"n_estimators": 20, "max_depth": 2, "random_state": 0}
+    ours = LogHazard(wrap(XGBRegressor(objective="survival:cox", **settings))).fit(X, signed)
+    least = time[time > 0].min() / 2
+    theirs = XGBRegressor(objective="survival:cox", **settings)
+    theirs.fit(StandardScaler().fit_transform(X), Times(np.maximum(time, least), times.event).signed)
+    margin = theirs.predict(StandardScaler().fit_transform(X), output_margin=True)
+    assert np.ptp(ours.predict(X) - margin) < 1e-4
+    learner = survival_learner(LearnerSettings(name="xgboost"), 0, "silo-0", None).fit(X, signed)
+    learner.save(tmp_path / "model.skops")
+    again = survival_learner(LearnerSettings(name="xgboost"), 0, "silo-0", None).load(tmp_path / "model.skops")
+    assert again.predict(X).tolist() == learner.predict(X).tolist()
+
+
+def test_after_a_silos_last_time_there_is_no_chance() -> None:
+    """A silo that followed its records for 50 days gave its chance up to then for that of a year."""
+    tables, public = federation()
+    young = tables["silo-0"].assign(died=lambda table: table["died"] * (table["days"] < 50))
+    tables = {**tables, "silo-0": young.assign(days=young["days"].clip(upper=50))}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = _run(silos=tables, public=public, horizons=[40, 100], rounds=1)
+    (about,) = [str(each.message) for each in told if "follows no record" in str(each.message)]
+    assert "'days' at silo silo-0 follows no record up to 100, a horizon of the study" in about
+    with pytest.warns(DataWarning, match="own records end at 50, so there is no chance up to 100: ask for earlier"):
+        found = run.models["silo-0"].chances(public, [40, 50, 100])
+    assert np.isnan(found).all(axis=0).tolist() == [False, False, True]
+    assert np.isfinite(run.models["silo-1"].chances(public, [100])).all()
+    assert run.scores["pooled_federated_brier_at_100"].isna().tolist() == [True, False, False, False]
+    for horizon in (float("nan"), -1):
+        with pytest.raises(ConfigError, match="horizons are times of 0 or more"):
+            run.models["silo-1"].chances(public, [horizon])
 
 
 class _Object:

@@ -60,6 +60,9 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
     if any(silo.groups is not None for silo in silos):
         # Records of one group may well be equal.
         found = [each for each in found if each.code != "repeated-records"]
+    if schema.follow_up:
+        times = {silo.name: silo.private.y for silo in silos}
+        found += unfollowed(times, schema.follow_up.time, schema.follow_up.horizons, Redaction())
     table = _table_of(dataset)
     if schema.columns:
         own = {silo.name: silo.private for silo in silos}
@@ -73,6 +76,17 @@ def inspect_dataset(dataset: FederatedDataset, accept: Collection[str] = (), *, 
         if sites:
             table = TableOne((*table.rows, Row(LABELS_FIT, tuple(sites), label=True)))
     return Inspection(table, tuple(with_accepted(found, accept)))
+
+
+def unfollowed(
+    times: Mapping[SiloName, NDArray[Any]], column: str, horizons: Sequence[float], redaction: Redaction
+) -> Iterator[Finding]:
+    """Silos whose signed times ``(n,)`` all lie before a horizon, so that their models state no chances up to it."""
+    for silo, own in times.items():
+        if beyond := [horizon for horizon in horizons if np.abs(own).max(initial=0.0) < horizon]:
+            what = f"follows no record up to {beyond[0]:g}, a horizon of the study"
+            fix = "check the unit of the times; in the study's unit, no chance is known up to there"
+            yield redaction.finding("other-scale", column, silo, what, fix)
 
 
 def _table_of(dataset: FederatedDataset) -> TableOne:
