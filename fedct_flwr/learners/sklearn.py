@@ -35,7 +35,6 @@ from fedct_flwr.learners.trained_model import (
     apply,
     classes_of,
     dumps,
-    foreign_types,
     in_order,
     load_model,
     places_of,
@@ -244,8 +243,14 @@ class SklearnLearner:
         if self._single and classes.tolist() == [0, 1]:
             # The loss of skorch's network for two classes compares them with its output.
             ways.append(np.array([0, 1], dtype=np.float32))
+        numbered = _weighed_anew(template, dense, self._ways[0], self._num_classes)
+        if numbered is not None and len(classes) < self._num_classes:
+            # Estimators that number the classes at hand themselves would take the weights of others.
+            yield Relabeled(numbered, dense)
         for labels in ways:
             yield copied(template) if labels is None else Relabeled(template, labels)
+        if numbered is not None:
+            yield Relabeled(numbered, dense)
 
     def _train(self, models: Iterable[Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train the first of these models that can be. Raises TrainingError."""
@@ -292,9 +297,10 @@ class SklearnLearner:
             raise LearnerError(f"{why}, so it cannot learn probabilities: {_soft_ones()}")
 
     def save(self, path: Path) -> None:
-        """Write what ``to_bytes`` gives; a memory that is there keeps what ``load`` could not read from the file.
+        """Write what ``to_bytes`` gives; a memory that is there keeps what the file may not give back.
 
-        Raises TrainingError if it cannot be written, and no memory is there.
+        A file has a user's own functions and classes by name, which leads to another one once a notebook has changed
+        them. Raises TrainingError if it cannot be written, and no memory is there.
         """
         memory = models_in_memory(path)
         if memory is None:
@@ -302,8 +308,8 @@ class SklearnLearner:
             return
         memory.pop(path.resolve(), None)
         try:
-            write_atomically(path, content := self.to_bytes())
-            readable = self._packages <= {*LIBRARIES} or not foreign_types(content, self._packages)
+            write_atomically(path, self.to_bytes())
+            readable = self._packages <= {*LIBRARIES}
         except TrainingError:
             readable = False
         if not readable:
@@ -419,6 +425,21 @@ def counting(estimator: Any, classes: int) -> Any:
         if key.split("__")[-1] == "metric" and any(kind in str(value) for kind in _METRICS_OF_MANY):
             changed[key] = None
     return copied(estimator).set_params(**changed) if changed else estimator
+
+
+def _weighed_anew(estimator: Any, dense: NDArray[np.int64], labels: NDArray[Any] | None, classes: int) -> Any:
+    """The estimator with its weights by class for classes as ``dense`` numbers them; None without any.
+
+    ``dense`` ``(k,)`` is -1 for a class that is not at hand. Weights name the ``labels``, or number all ``classes``.
+    """
+    names, changed = [] if labels is None else labels.tolist(), dict[str, Any]()
+    for key, value in estimator.get_params(deep=True).items():
+        if key.split("__")[-1] == "class_weight" and isinstance(value, Mapping) and value:
+            known = [each for each in (names, range(classes)) if {*value} <= {*each}]
+            numbers = dict(zip(known[0], dense.tolist(), strict=False)) if known else {}
+            weights = {numbers[name]: weight for name, weight in value.items() if numbers.get(name, -1) >= 0}
+            changed |= {key: weights or None} if known else {}
+    return copied(estimator).set_params(**changed) if changed else None
 
 
 def _has_network(estimator: Any) -> bool:

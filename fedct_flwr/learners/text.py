@@ -234,12 +234,20 @@ def strings_in(columns: Any) -> list[str]:
 
 
 def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Iterator[str]:
-    """A sentence on columns of dates that a user's own code gets as numbers, and one on positions that have ``moved``.
+    """Sentences on columns that a user's own code gets as numbers, or in other places than its table has them.
 
     ``moved`` says which column stands where another one is in the public set.
     """
     dates = [column.name for column in schema.columns if column.held.dtype == "days"]
-    reading, model = reading_of(settings, schema) if dates or moved else ("nothing", None)
+    wide = [column.name for column in schema.columns[:-1] if column.categories and len(column.categories) > 2]
+    reading, model = (
+        reading_of(settings, schema) if settings.by_path and (dates or moved or wide) else ("nothing", None)
+    )
+    if reading == "nothing" and wide and hasattr(model, "get_params") and _is_own(type(_first(model)).fit):
+        yield (
+            f"learner {settings.name!r} gets a column for each value of {listed(wide)}, so later columns have other "
+            "places: preprocessing = 'none' gives it the table"
+        )
     if reading != "table":
         return
     if dates and any(map(_is_own, parts_of(model))):
@@ -252,8 +260,10 @@ def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Itera
 
 
 def _is_own(part: Any) -> bool:
-    """Whether code of the user's own is in this part."""
-    return package_of(type(part)) not in LIBRARIES or isinstance(getattr(part, "func", None), FunctionType)
+    """Whether code of the user's own is in this part, or is this function."""
+    return package_of(part if isinstance(part, FunctionType) else type(part)) not in LIBRARIES or isinstance(
+        getattr(part, "func", None), FunctionType
+    )
 
 
 def unread(settings: LearnerSettings, schema: Schema) -> str:

@@ -285,11 +285,6 @@ def _foreign(found: Collection[str], packages: Collection[str], known: Collectio
     return sorted(name for name in {*found} - _HARMLESS - {*known} if name.partition(".")[0] not in packages)
 
 
-def foreign_types(content: bytes, packages: Collection[str]) -> list[str]:
-    """The types in a skops file for which ``load_model`` refuses it."""
-    return _foreign(_types(content), {*_TRUSTED, *packages}, _KNOWN)
-
-
 def _types(content: bytes) -> set[str]:
     """The types that skops does not know to be harmless, and all of scikit-learn's."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:

@@ -68,20 +68,25 @@ class SiloModel:
         return self.schema.outcome.as_written(self.learner.predict(X) if len(X) else np.zeros(0, dtype=LABEL_DTYPE))
 
     def predict_proba(self, records: Any) -> NDArray[np.float64]:
-        """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
+        """The probability of each of ``classes_``, ``(n, classes)``. Raises DataError if the model knows none."""
         X = self._features(records)
         if not len(X):
             return np.zeros((0, len(self.schema.classes)))
         found = models.Recalibrated(self.learner, self.recalibration).probabilities(X, len(self.schema.classes))
         if found is None:
             raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
-        probabilities: NDArray[np.float64] = found
+        probabilities: NDArray[np.float64] = found[:, self._order]
         return probabilities
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """scikit-learn's tools take classes as sorted: as text, "10" comes before "9"."""
+        return np.argsort(self.schema.outcome.as_written(np.arange(len(self.schema.classes), dtype=LABEL_DTYPE)))
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes in the order of ``predict_proba``, as ``predict`` writes them."""
-        return self.schema.outcome.as_written(np.arange(len(self.schema.classes), dtype=LABEL_DTYPE))
+        return self.schema.outcome.as_written(self._order.astype(LABEL_DTYPE))
 
     def score(self, records: Any, outcomes: Any) -> float:
         """The accuracy on records of these classes ``(n,)``, R² on values, or concordance on a pair (times, events)."""

@@ -16,7 +16,7 @@ from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import joblib
@@ -32,8 +32,9 @@ from fedct_flwr.datasets.federated import column_of_groups, numbered
 from fedct_flwr.datasets.from_tables import Tables
 from fedct_flwr.datasets.loading import GONE, LOADERS
 from fedct_flwr.datasets.tables import as_category, is_number, usual, without_blanks
-from fedct_flwr.learners.catalog import HeldLearner, has_methods, is_network, is_plain, package_of
+from fedct_flwr.learners.catalog import LIBRARIES, HeldLearner, has_methods, is_network, is_plain, package_of
 from fedct_flwr.learners.sklearn import copied, functions_in
+from fedct_flwr.learners.text import parts_of
 from fedct_flwr.text.printable import listed, quoted, suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, DataWarning, LearnerError, SiloName, generator
 
@@ -375,6 +376,9 @@ def _plain(values: Any) -> Any:
 
 
 _DIGITS: Final = 16
+_NOT_OWN: Final = (*LIBRARIES, "torch", "builtins", "abc")
+"""Packages whose code a digest leaves out."""
+_CONSTANTS: Final = (int, float, str, tuple, list, dict, np.ndarray)
 _NUMBERS: Final = itertools.count(1)
 
 
@@ -421,6 +425,10 @@ def given_learner(learner: Any, what: str) -> Given:
     if isinstance(learner, type | FunctionType):
         raise LearnerError(_no_object(learner, what))
     if is_network(learner):
+        if type(learner).__module__ == "torch.jit._script":
+            raise LearnerError(
+                f"{what} is a module of torch.jit.script, which cannot be trained: give the module itself"
+            )
         return _as_object(learner, [package_of(type(learner))], deep=True)
     if not has_methods(learner, "fit", "predict"):
         raise LearnerError(
@@ -490,10 +498,39 @@ def _path(kind: type) -> str | None:
     return None
 
 
+def _own_code(learner: Any) -> list[Any]:
+    """Code of a user's own functions and classes in a learner: a notebook gives one name to several in turn."""
+    parts = [*learner.modules()] if is_network(learner) else [getattr(one, "wrapped", one) for one in parts_of(learner)]
+    kinds = dict.fromkeys(kind for part in parts for kind in type(part).__mro__ if package_of(kind) not in _NOT_OWN)
+    members = [(name, vars(kind)[name]) for kind in kinds for name in sorted(vars(kind))]
+    left = [*functions_in(learner), *(getattr(one, "fget", getattr(one, "__func__", one)) for _, one in members)]
+    known = dict[FunctionType, Any]()
+    while left:
+        if isinstance(one := left.pop(), FunctionType) and one not in known:
+            cells = [cell.cell_contents for cell in one.__closure__ or ()]
+            known[one] = [_instructions(one.__code__), one.__defaults__, one.__kwdefaults__, cells]
+            called = [one.__globals__.get(name) for name in one.__code__.co_names]
+            left += [each for each in called if getattr(each, "__module__", "") == one.__module__]
+    return [
+        *known.values(),
+        *((name, one) for name, one in members if isinstance(one, _CONSTANTS) and name[:2] != "__"),
+    ]
+
+
+def _instructions(code: CodeType) -> tuple[Any, ...]:
+    """Of a function, wherever it is written."""
+    constants = [_instructions(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return (
+        code.co_code,
+        code.co_names,
+        [sorted(map(repr, one)) if isinstance(one, frozenset) else one for one in constants],
+    )
+
+
 def _as_object(learner: Any, packages: Iterable[str], *, deep: bool) -> Given:
     kind = type(learner)
     try:
-        digest = str(joblib.hash(learner))[:_DIGITS]
+        digest = str(joblib.hash((learner, _own_code(learner))))[:_DIGITS]
     except Exception:  # whatever pickling a user's object raises
         # A run with it cannot be resumed, as its learner cannot be compared with another.
         digest = f"unnamed-{next(_NUMBERS)}"

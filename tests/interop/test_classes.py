@@ -131,6 +131,22 @@ KEYED = {
 }
 
 
+NUMBERING = {
+    "boosting": lambda weights: HistGradientBoostingClassifier(max_iter=10, class_weight=weights),
+    "voting": lambda weights: VotingClassifier([("linear", linear(class_weight=weights))]),
+}
+"""Estimators that number the classes at hand themselves, so that scikit-learn refuses names, and mixes up numbers."""
+
+
+@pytest.mark.parametrize("without", [0, 1, 2, None])
+@pytest.mark.parametrize("kind", NUMBERING)
+def test_so_it_does_where_an_estimator_numbers_classes(kind: str, without: int | None) -> None:
+    y = drawn(NAMES, without)
+    plain = NUMBERING[kind](None).fit(X, y, sample_weight=np.array([*WEIGHTS.values()])[y]).predict(X)
+    for weights in (WEIGHTS, dict(enumerate(WEIGHTS.values()))):
+        np.testing.assert_array_equal(handed(NUMBERING[kind](weights), NAMES).fit(X, y).predict(X), plain)
+
+
 @pytest.mark.parametrize("without", [0, 1, 2])
 @pytest.mark.parametrize("kind", KEYED)
 def test_a_weight_counts_for_its_class_at_a_silo_that_lacks_one(kind: str, without: int) -> None:

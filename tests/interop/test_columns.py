@@ -1,5 +1,6 @@
 """Learners that name or number columns get the study's own, in its order, whatever preprocessing is set."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedct_flwr.learners.catalog import ModelMemory
 from fedct_flwr.simulation import simulation
 from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import DataError, LearnerError, RunError
+from fedct_flwr.types import DataError, DataWarning, LearnerError, RunError
 
 pd = pytest.importorskip("pandas")
 
@@ -115,12 +116,31 @@ class Rule(ByName):
         return self
 
 
+@pytest.mark.filterwarnings("ignore:.* gets a column for each value of 'grade', so later columns have other places")
 def test_ones_own_classifier_that_wants_the_table_is_told_how_to_get_it() -> None:
     with pytest.raises(RunError, match="with preprocessing = 'none' it gets the table"):
         run(ByName())
     with pytest.raises(RunError, match=r"could not predict: .* \(with preprocessing = 'none' it gets the table\)"):
         run(Rule())
     assert run(ByName(), preprocessing="none").status == "completed"
+
+
+class ByPlace(ByName):
+    """One that counts columns."""
+
+    fit = Rule.fit
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[(np.asarray(X)[:, 2].astype(float) > 0).astype(int)]
+
+
+def test_ones_own_rule_by_position_is_told_that_columns_move() -> None:
+    with pytest.warns(DataWarning, match="gets a column for each value of 'grade', so later columns have other places"):
+        run(ByPlace())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(ByPlace(), preprocessing="none")
+        run(LOCAL(max_iter=2000))
 
 
 def test_teachers_get_them_as_well() -> None:

@@ -1,20 +1,21 @@
 """A run's models in scikit-learn's tools, and networks under what a notebook may have set in torch."""
 
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
 from fedct_flwr.simulation.run import Run
@@ -51,7 +52,82 @@ def test_labels_come_back_as_they_were_given(labels: tuple[Any, Any]) -> None:
     found = run("logistic-regression", silos)
     model = found.models["a"]
     assert np.mean(model.predict(X) == y) == model.score(X, y) > 0.8
-    assert {*found.consensus.tolist()} - {None} == {*model.classes_.tolist()} == {*labels}
+    assert {*found.consensus.tolist()} - {None} == {*labels}
+    # Tools of scikit-learn take them as sorted.
+    assert model.classes_.tolist() == np.unique(y).tolist()
+    assert roc_auc_score(y == model.classes_[1], model.predict_proba(X)[:, 1]) > 0.9
+
+
+def _first(X: Any) -> Any:
+    return np.asarray(X)[:, :1]
+
+
+def _first_of_numbers(X: Any) -> Any:
+    return _numbers(X)[:, :1]
+
+
+def _numbers(X: Any) -> Any:
+    return np.asarray(X)
+
+
+class _Cut(ClassifierMixin, BaseEstimator):
+    at = 0
+
+    def __init__(self, pair: Any = None) -> None:
+        self.pair = pair
+
+    def fit(self, X: Any, y: Any) -> "_Cut":
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[(X[:, self.at] > 0).astype(int)]
+
+
+@pytest.mark.parametrize("what", ["function", "class", "constant", "helper"])
+def test_a_model_keeps_the_code_that_it_was_trained_with(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a notebook, a function or a class of one name is made again and again."""
+
+    # No path names a learner with a pair among its parameters.
+    def made() -> Any:
+        step = FunctionTransformer(_first_of_numbers if what == "helper" else _first)
+        return make_pipeline(step, LogisticRegression()) if what in ("function", "helper") else _Cut((1, 2))
+
+    before = run(made())
+    if what == "function":
+        monkeypatch.setattr(_first, "__code__", (lambda X: np.asarray(X)[:, 1:2]).__code__)
+    elif what == "helper":
+        monkeypatch.setattr(_numbers, "__code__", (lambda X: np.asarray(X)[:, ::-1]).__code__)
+    elif what == "constant":
+        monkeypatch.setattr(_Cut, "at", 1)
+    else:
+        monkeypatch.setattr(_Cut, "predict", lambda self, X: self.classes_[(X[:, 1] > 0).astype(int)])
+    after = run(made())
+    assert before.config.learner != after.config.learner
+    assert after.scores["pooled_federated"].mean() < 0.7 < before.scores["pooled_federated"].mean()
+
+
+_STEP: dict[str, Any] = {
+    "__module__": "__main__",
+    "fit": lambda self, X, y=None: self,
+    "transform": lambda self, X: np.asarray(X)[:, self.at : self.at + 1],
+    "__sklearn_is_fitted__": lambda self: True,
+}
+
+
+def test_classes_of_one_name_stay_apart() -> None:
+    pipes = []
+    for column in (0, 1):
+        step = type("Step", (TransformerMixin, BaseEstimator), {**_STEP, "at": column})
+        monkey = sys.modules["__main__"]
+        monkey.Step = step  # type: ignore[attr-defined]
+        pipes.append(make_pipeline(step(), LogisticRegression()))
+    try:
+        first = run(pipes[0])
+    finally:
+        del monkey.Step  # type: ignore[attr-defined]
+    assert first.scores["pooled_federated"].mean() > 0.7
+    assert first.models["a"].score(*SILOS["b"]) > 0.7
 
 
 def test_a_model_is_frozen_for_tools_that_train() -> None:

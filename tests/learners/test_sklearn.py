@@ -14,6 +14,7 @@ import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
     RandomForestClassifier,
@@ -414,14 +415,17 @@ class TestModelFile:
         SklearnLearner(Holding("xgboost.XGBClassifier")).fit(*blobs([0, 1])).save(path)
         assert SklearnLearner(Holding()).load(path).predict(np.zeros((2, 4))).tolist() == [0, 0]
 
-    def test_that_holds_another_packages_types_is_in_memory_too(self, path: Path):
+    def test_of_own_code_or_with_another_packages_types_is_in_memory_too(self, path: Path):
         learner, memory = SklearnLearner(Holding()), memory_for(path.parent)
         learner.fit(*blobs([0, 1])).save(path)
         assert path.exists()
         assert learner.load(path).predict(np.zeros((2, 4))).tolist() == [0, 0]
         SklearnLearner(Majority()).fit(*blobs([1, 2])).save(path)
-        assert not memory
+        assert len(memory) == 1
         assert learner.load(path).predict(np.zeros((2, 4))).tolist() == [1, 1]
+        SklearnLearner(DummyClassifier()).fit(*blobs([2, 3])).save(path)
+        assert not memory
+        assert learner.load(path).predict(np.zeros((2, 4))).tolist() == [2, 2]
 
     def test_of_a_package_that_is_not_installed_names_it(self, path: Path, monkeypatch: pytest.MonkeyPatch):
         module = ModuleType("gone")
