@@ -243,14 +243,14 @@ class SklearnLearner:
         if self._single and classes.tolist() == [0, 1]:
             # The loss of skorch's network for two classes compares them with its output.
             ways.append(np.array([0, 1], dtype=np.float32))
-        numbered = _weighed_anew(template, dense, self._ways[0], self._num_classes)
-        if numbered is not None and len(classes) < self._num_classes:
-            # Estimators that number the classes at hand themselves would take the weights of others.
-            yield Relabeled(numbered, dense)
+        weighed = _weighed_anew(template, dense, self._ways[0], self._num_classes)
+        absent = len(classes) < self._num_classes
+        anew = [] if weighed is None else [Relabeled(weighed, dense)]
+        # Estimators that number the classes at hand themselves would take the weights of others.
+        yield from anew if absent else []
         for labels in ways:
             yield copied(template) if labels is None else Relabeled(template, labels)
-        if numbered is not None:
-            yield Relabeled(numbered, dense)
+        yield from [] if absent else anew
 
     def _train(self, models: Iterable[Any], X: Features, y: Answers, weights: Mapping[str, Any]) -> Self:
         """Train the first of these models that can be. Raises TrainingError."""
@@ -309,7 +309,7 @@ class SklearnLearner:
         memory.pop(path.resolve(), None)
         try:
             write_atomically(path, self.to_bytes())
-            readable = self._packages <= {*LIBRARIES}
+            readable = self._packages <= {*LIBRARIES, package_of(Relabeled)}
         except TrainingError:
             readable = False
         if not readable:
