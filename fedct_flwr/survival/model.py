@@ -137,7 +137,9 @@ def _out_of_fold(estimator: Any, X: Any, y: _Floats, fold: NDArray[np.intp]) -> 
     for part in np.unique(fold):
         there = fold == part
         if not there.all():
-            risk[there] = clone(estimator).fit(X[~there], y[~there]).predict(X[there])
+            model = clone(estimator).fit(X[~there], y[~there])
+            # The likelihood leaves the level of scores open, and chances need the same in all fits.
+            risk[there] = model.predict(X[there]) - np.mean(model.predict(X[~there]))
     return risk
 
 
@@ -155,6 +157,7 @@ class RiskModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
         y = np.asarray(y, dtype=np.float64)
         ranking = ranking or OwnRanking(self.own, X, y, None, np.random.default_rng(self.seed))
         self.own_ = clone(ranking.estimator).fit(X, y)
+        self.level_ = float(np.mean(self.own_.predict(X)))
         self.student_: Any = None
         self.share_, self.spread_ = 1.0, (1.0, _spread(ranking.divisions[0].risk))
         return self._with_baseline(ranking, np.zeros(len(y)))
@@ -172,7 +175,7 @@ class RiskModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     def predict(self, X: Any) -> _Floats:
         """Scores ``(n,)``."""
         taught = np.zeros(X.shape[0]) if self.student_ is None else self.student_.predict(X)
-        return mixed(self.share_, taught, self.own_.predict(X), self.spread_)
+        return mixed(self.share_, taught, self.own_.predict(X) - self.level_, self.spread_)
 
     def chances(self, X: Any, horizons: Sequence[float]) -> _Floats:
         """The probability of an event up to each horizon, ``(n, horizons)``, for records ``X`` ``(n, p)``.

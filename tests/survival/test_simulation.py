@@ -21,6 +21,7 @@ from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.learners.survival import ByFunction, LogHazard, SurvivalLearner, survival_learner
 from fedct_flwr.survival.cox import RidgeCox
 from fedct_flwr.survival.measures import Times, concordance
+from fedct_flwr.survival.model import RiskModel
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, DataWarning, Examples, LearnerError, RunError
 from tests.survival.made import federation, frame, records
 
@@ -137,6 +138,19 @@ def test_boosted_risks_are_log_hazards_and_an_event_at_once_is_one(wrap: Any, tm
     learner.save(tmp_path / "model.skops")
     again = survival_learner(LearnerSettings(name="xgboost"), 0, "silo-0", None).load(tmp_path / "model.skops")
     assert again.predict(X).tolist() == learner.predict(X).tolist()
+
+
+def test_the_level_of_scores_changes_no_chance() -> None:
+    """A mean of hazard ratios has another level in each fit, as a function of one's own may have."""
+    levels = iter(range(1000))
+
+    def fit(X: Any, time: Any, event: Any) -> Any:
+        trained, level = RidgeCox(0.05).fit(X, Times(time, event).signed), next(levels)
+        return lambda X: trained.predict(X) + level
+
+    X, times = records(np.random.default_rng(2), 100)
+    found = [RiskModel(own).fit(X, times.signed).chances(X, [0.4]) for own in (RidgeCox(0.05), ByFunction(fit))]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
 
 
 def test_after_a_silos_last_time_there_is_no_chance() -> None:
