@@ -253,12 +253,12 @@ _NUMBER: Final = r"^0*(\d+)(?:[.,]0?)?$"
 _UUID: Final = r"^\{?([\da-f]{8})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{12})\}?$"
 
 
-def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArray:
+def column_of_groups(table: pa.Table, name: str, where: object, *, each: bool = False) -> pa.ChunkedArray:
     """The column ``name`` as text in small letters without blanks around it, null where a record has no group.
 
     Whole numbers are spelled alike however a table holds them: groups that differ in spelling alone would be on both
     sides of a split. Each record without a group counts as one of its own. Raises DataError, which quotes no record,
-    for a column in which these, and words for a missing value, are the majority.
+    for a column in which these, and words for a missing value, are the majority, unless ``each`` cell is for itself.
     """
     if name not in table.column_names:
         raise datasets.no_column(where, name, table.column_names, "group column")
@@ -273,7 +273,7 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
     # A word for no value stays one group, whose records are kept together.
     words = pc.unique(text).drop_null()
     unknown = pc.is_in(text, value_set=words.filter(pa.array(datasets.are_missing(words.to_pylist()))))
-    if text.null_count + (pc.sum(unknown).as_py() or 0) > len(text) / 2:
+    if not each and text.null_count + (pc.sum(unknown).as_py() or 0) > len(text) / 2:
         fix = "fill it in, or name another group column"
         raise DataError(f"{what} is empty in most records, so one patient's would be on both sides of a split: {fix}")
     return text

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -87,12 +88,12 @@ def query_digest(data: DataSettings) -> str:
     return hashlib.sha256(query_text(data).encode()).hexdigest()
 
 
-def read_query(data: DataSettings, columns: Collection[str] = ()) -> pa.Table:
+def read_query(data: DataSettings, columns: Collection[str] = (), *, each: bool = False) -> pa.Table:
     """Result of the query in ``silo.toml``, sorted by its columns, as a database promises no order.
 
     Columns are numbers, truth values, text or dates; with a study's ``columns`` no others than those that it, the
     settings or the query's text name. Raises DataError for a query that fails, that gives too much or takes too long,
-    for a database that is away, and for a missing driver.
+    for a database that is away, and for a missing driver. ``each``: the type of a cell depends on no other record.
     """
     path, seconds = data.source, data.query_timeout
     # Drivers write more behind it, which a comment at its end would take in.
@@ -103,7 +104,7 @@ def read_query(data: DataSettings, columns: Collection[str] = ()) -> pa.Table:
     def work() -> None:
         try:
             with _bounded(path):
-                outcome.set_result(_gathered(_reader(data.database)(data, sql, stops), data, sql, columns))
+                outcome.set_result(_gathered(_reader(data.database)(data, sql, stops, each), data, sql, columns))
         except BaseException as error:
             outcome.set_exception(error)
 
@@ -239,7 +240,7 @@ def _driver(module: str, extra: str) -> Any:
         raise KindError(f"the query needs {name}, which is not installed: {fix}") from None
 
 
-def _reader(database: str) -> Callable[[DataSettings, str, Stops], Tables]:
+def _reader(database: str) -> Callable[[DataSettings, str, Stops, bool], Tables]:
     """Reader for a database: by a server's address, or by the first bytes of the file at a path."""
     if is_server(database):
         return _postgresql
@@ -252,7 +253,7 @@ def _reader(database: str) -> Callable[[DataSettings, str, Stops], Tables]:
         raise KindError(f"the database is not there ({error.strerror}): correct database under [data]") from None
 
 
-def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Tables:
+def _postgresql(data: DataSettings, sql: str, stops: Stops, each: bool) -> Tables:
     dbapi = _driver("adbc_driver_postgresql.dbapi", "postgresql")
     join = "&" if "?" in data.database else "?"
     try:
@@ -279,7 +280,7 @@ def _postgresql(data: DataSettings, sql: str, stops: Stops) -> Tables:
             yield from _batches(cursor.fetch_record_batch())
 
 
-def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
+def _sqlite(data: DataSettings, sql: str, stops: Stops, each: bool) -> Tables:
     # Of its own library: the driver of Arrow takes a column's type from its first rows, and cannot be interrupted.
     with closing(sqlite3.connect(f"file:{quote(data.database)}?mode=ro", uri=True)) as connection:
         stops.append(connection.interrupt)
@@ -293,7 +294,8 @@ def _sqlite(data: DataSettings, sql: str, stops: Stops) -> Tables:
         names = [column[0] for column in cursor.description]
         yield pa.table([pa.nulls(0)] * len(names), names)
         while rows := _some(cursor, data.source):
-            yield pa.table(list(map(_array, zip(*rows, strict=True))), names)
+            made = partial(_text, decimal=data.tables.decimal) if each else _array
+            yield pa.table(list(map(made, zip(*rows, strict=True))), names)
 
 
 def _array(values: Sequence[Any]) -> pa.Array:
@@ -303,6 +305,14 @@ def _array(values: Sequence[Any]) -> pa.Array:
         return pa.array(values)
     except pa.ArrowException:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _text(values: Sequence[Any], decimal: str) -> pa.Array:
+    """The same, each cell as its own text, and a whole number without a point, however SQLite holds it."""
+    plain = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
+    plain = [str(value).replace(".", decimal) if isinstance(value, float) else value for value in plain]
+    plain = [value.hex() if isinstance(value, bytes) else value for value in plain]
+    return pa.array([None if value is None else str(value) for value in plain], pa.string())
 
 
 def _some(cursor: sqlite3.Cursor, path: Path) -> list[tuple[Any, ...]]:
@@ -316,7 +326,7 @@ def _some(cursor: sqlite3.Cursor, path: Path) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _duckdb(data: DataSettings, sql: str, stops: Stops) -> Tables:
+def _duckdb(data: DataSettings, sql: str, stops: Stops, each: bool) -> Tables:
     duckdb, place = _driver("duckdb", "duckdb"), Path(data.database)
     # Nothing is written, not even what does not fit into memory.
     closed: dict[str, str | bool] = {"temp_directory": "", "memory_limit": f"{_MOST_BYTES}B"}

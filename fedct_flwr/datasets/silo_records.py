@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -187,15 +188,21 @@ def read_labeled(
 
 
 def _labeled(
-    table: pa.Table, path: Path, label: str, study: "Agreed", data: "DataSettings | None" = None
+    table: pa.Table,
+    path: Path,
+    label: str,
+    study: "Agreed",
+    data: "DataSettings | None" = None,
+    *,
+    each: bool = False,
 ) -> tuple[Examples, Groups | None]:
-    """The records of a table as examples, and their groups. Raises DataError."""
+    """The records of a table as examples, and their groups; ``each`` for itself. Raises DataError."""
     columns, group = study.schema.columns, data.tables.group if data else ""
     form = data.tables if data else study.config.tables
     own = [label, group] if group else [label]
     for event in events_of(study.schema):
         table = with_signed_times(table, label, event, path, form)
-    groups = numbered([column_of_groups(table, group, path)])[0] if group else None
+    groups = numbered([column_of_groups(table, group, path, each=each)])[0] if group else None
     X = encode(table.drop_columns(own), columns, path)
     if study.schema.follow_up or study.schema.grid:
         y, grid = numbers(table, label, path, form), study.schema.grid
@@ -225,7 +232,7 @@ def read_each(
     out = datasets.ids_opted_out(data) if data.opt_out else None
     form, names = form_of(data, study), {column.name for column in study.schema.columns if not column.spelled}
     names |= {data.label, *events_of(study.schema)} if study.schema.outcome.number else set()
-    raw = datasets.read_query(data, _names(study)) if path == data.query else read_as_text(path, form)
+    raw = datasets.read_query(data, _names(study), each=True) if path == data.query else read_as_text(path, form)
     raw = _completed(raw, study, data)
     if data.label not in raw.column_names:
         raise no_column(path, data.label, raw.column_names)
@@ -238,14 +245,14 @@ def read_each(
         table = read_table(path, _spelled(data.label, study), form, raw.take(rows))
         columns = {name: _plain(table.column(name), name, form, name in names) for name in table.column_names}
         if group := data.tables.group:
-            columns[group] = column_of_groups(table, group, path)
+            columns[group] = column_of_groups(table, group, path, each=True)
             if columns[group].null_count:
                 raise DataError("it may be any patient's")
         table = pa.table(columns)
         return table if out is None else datasets.each_left(table, out, data.tables.group)
 
-    blocks = _readable(lambda rows: _labeled(plain(rows), path, data.label, study, data), raw.num_rows, lost)
-    return _labeled(pa.concat_tables(map(plain, blocks)), path, data.label, study, data)
+    labeled = partial(_labeled, path=path, label=data.label, study=study, data=data, each=True)
+    return labeled(pa.concat_tables(map(plain, _readable(lambda rows: labeled(plain(rows)), raw.num_rows, lost))))
 
 
 def _days_alone(raw: pa.Table, path: Path, form: "TableSettings", names: Collection[str], lost: list[str]) -> pa.Table:
