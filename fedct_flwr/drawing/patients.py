@@ -84,16 +84,21 @@ def columns_for(schema: Schema) -> tuple[Column, ...]:
 
 
 def values_at(X: Features, y: Answers, at: int) -> NDArray[np.float64]:
-    """A column's values ``(n,)``, each by itself; those of the label follow after the last column.
+    """A column's values ``(n,)``; those of the label follow after the last column."""
+    return (X[:, at] if at < X.shape[1] else y).astype(np.float64)
 
-    In a column of single precision 7.4 is 7.4000001. A fraction that single precision holds is its shortest spelling.
+
+def _as_value(cells: NDArray[np.float64], value: float) -> NDArray[np.float64]:
+    """Cells ``(n,)`` of which one counts as the ``value`` if it is that fraction in single precision.
+
+    In such a column 7.4 is 7.4000001. Each cell is for itself: other records change none.
     """
-    cells = (X[:, at] if at < X.shape[1] else y).astype(np.float64)
     with np.errstate(over="ignore"):
-        single = cells.astype(np.float32)
-    fractions = (single == cells) & (single != np.rint(single))
-    cells[fractions] = single[fractions].astype(str).astype(np.float64)
-    return cells
+        single = np.float32(value)
+    # A value with more digits than that is meant as it is written.
+    if value == np.rint(value) or float(str(single)) != value:
+        return cells
+    return np.where(cells == np.float64(single), value, cells)
 
 
 def position(name: str, columns: Sequence[Column]) -> int:
@@ -218,7 +223,7 @@ class _Reader:
             # Records may have a time of day.
             cells = np.floor(cells) if dated else cells
             known = ~np.isnan(cells)
-            found = np.any([test(cells, value) for value in values], axis=0)
+            found = np.any([test(_as_value(cells, value), value) for value in values], axis=0)
             either = _Known(found & known, ~found & known)
             return _Known(*reversed(either)) if negated else either
 

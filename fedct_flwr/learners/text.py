@@ -243,7 +243,8 @@ def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Itera
     reading, model = (
         reading_of(settings, schema) if settings.by_path and (dates or moved or wide) else ("nothing", None)
     )
-    if reading == "nothing" and wide and hasattr(model, "get_params") and _is_own(type(_first(model)).fit):
+    fit = getattr(type(_first(model)), "fit", None) if reading == "nothing" and hasattr(model, "get_params") else None
+    if wide and isinstance(fit, FunctionType) and package_of(fit) not in (*LIBRARIES, "imodels"):
         yield (
             f"learner {settings.name!r} gets a column for each value of {listed(wide)}, so later columns have other "
             "places: preprocessing = 'none' gives it the table"
@@ -260,10 +261,8 @@ def misread(settings: LearnerSettings, schema: Schema, moved: str = "") -> Itera
 
 
 def _is_own(part: Any) -> bool:
-    """Whether code of the user's own is in this part, or is this function."""
-    return package_of(part if isinstance(part, FunctionType) else type(part)) not in LIBRARIES or isinstance(
-        getattr(part, "func", None), FunctionType
-    )
+    """Whether code of the user's own is in this part."""
+    return package_of(type(part)) not in LIBRARIES or isinstance(getattr(part, "func", None), FunctionType)
 
 
 def unread(settings: LearnerSettings, schema: Schema) -> str:

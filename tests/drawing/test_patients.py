@@ -130,6 +130,15 @@ def test_letters_of_two_characters_are_those_of_one() -> None:
     assert Condition.of(decomposed, umlaut).text == "größe > 160 and ward == 'Süd'"
 
 
+@pytest.mark.parametrize("value", [123456.0625, 3.0009765625, 19723.0625])
+def test_a_fraction_is_found_as_it_is_written(value: float) -> None:
+    cells = np.c_[[value], np.zeros((1, 4))]
+    found = [
+        Condition.of(f"age {sign} {value}", SCHEMA).holds(cells, Y[:1]).true[0] for sign in ("==", ">=", "<=", ">", "<")
+    ]
+    assert found == [True, True, True, False, False]
+
+
 @given(st.text(alphabet="age ward'\"()<>=!,0123-andornotin.", max_size=60))
 def test_any_text_is_a_condition_or_a_sentence(text: str) -> None:
     try:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from xgboost import XGBClassifier
 
@@ -141,6 +141,7 @@ def test_ones_own_rule_by_position_is_told_that_columns_move() -> None:
         warnings.simplefilter("error")
         run(ByPlace(), preprocessing="none")
         run(LOCAL(max_iter=2000))
+        run(Pipeline([("nothing", "passthrough"), ("linear", LogisticRegression(max_iter=2000))]))
 
 
 def test_teachers_get_them_as_well() -> None:
